@@ -4,11 +4,6 @@
  * log through the same handlers. Every case runs in a child with a log file of its own: the library looks at its
  * variables once.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include <pthread.h>
 #include <signal.h>
@@ -24,6 +19,8 @@
 #include <ucs/debug/debug.h>
 #include <ucs/debug/log_def.h>
 #include <unistd.h>
+
+#include "runner.h"
 
 static char log_file[64];
 static ucs_log_component_config_t mine = {UCS_LOG_LEVEL_INFO, "mine", "*"};
@@ -124,9 +121,8 @@ static void body_print(void)
     must(logged("some/where") == 0);
 }
 
-static void test_dispatch_prints(void **state) /* NB-12, NB-13 */
+TEST(test_dispatch_prints) /* NB-12, NB-13 */
 {
-    (void)state;
     run(body_print, NULL);
     run(body_print, "UCX_LOG_LEVEL=error"); /* the component's level counts, not the library's */
 }
@@ -138,9 +134,8 @@ static void body_filter(void)
     must(logged("number 42") == 0 && logged("elsewhere") == 1);
 }
 
-static void test_file_filter(void **state) /* NB-12 */
+TEST(test_file_filter) /* NB-12 */
 {
-    (void)state;
     run(body_filter, "UCX_LOG_FILE_FILTER=other*");
 }
 
@@ -160,9 +155,8 @@ static void body_stack(void)
     must(seen == 1 && seen_second == 2 && logged("third") == 1);
 }
 
-static void test_handlers_are_called_newest_first(void **state) /* NB-11 */
+TEST(test_handlers_are_called_newest_first) /* NB-11 */
 {
-    (void)state;
     run(body_stack, NULL);
 }
 
@@ -190,9 +184,8 @@ static void body_full(void)
     must(seen == 1);
 }
 
-static void test_stack_has_32_entries(void **state) /* NB-11; the reference does the same, by calling it */
+TEST(test_stack_has_32_entries) /* NB-11; the reference does the same, by calling it */
 {
-    (void)state;
     run(body_full, NULL);
 }
 
@@ -231,9 +224,8 @@ static void body_libucp_without_printer(void)
     must(logged("UCX") == 0);
 }
 
-static void test_libucp_logs_through_the_handlers(void **state) /* NB-11 */
+TEST(test_libucp_logs_through_the_handlers) /* NB-11 */
 {
-    (void)state;
     run(body_libucp, "UCX_LOG_LEVEL=info");
     run(body_libucp_passes, "UCX_LOG_LEVEL=info");
     run(body_libucp_without_printer, "UCX_LOG_LEVEL=info");
@@ -251,9 +243,8 @@ static void body_one_file(void)
     must(stat(log_file, &file) == 0 && file.st_size > 0 && file.st_size <= 1000);
 }
 
-static void test_both_keep_to_the_size_of_the_file(void **state) /* NB-12 */
+TEST(test_both_keep_to_the_size_of_the_file) /* NB-12 */
 {
-    (void)state;
     run(body_one_file, "UCX_LOG_FILE_SIZE=1000");
 }
 
@@ -287,9 +278,8 @@ static void body_modify_level(void)
     ucp_config_release(config);
 }
 
-static void test_level_is_one_for_both_libraries(void **state) /* NB-11, NB-16, NB-28 */
+TEST(test_level_is_one_for_both_libraries) /* NB-11, NB-16, NB-28 */
 {
-    (void)state;
     run(body_level_before, NULL);
     run(body_set_level, NULL);
     run(body_modify_level, NULL);
@@ -331,9 +321,8 @@ static void body_options(void)
     must(seen > 0);
 }
 
-static void test_options_of_the_process(void **state) /* NB-16, NB-28 */
+TEST(test_options_of_the_process) /* NB-16, NB-28 */
 {
-    (void)state;
     assert_int_equal(sizeof(ucs_log_component_config_t), 32);
     assert_int_equal(offsetof(ucs_log_component_config_t, name), 4);
     assert_int_equal(offsetof(ucs_log_component_config_t, file_filter), 24);
@@ -362,17 +351,16 @@ static void body_fatal_told(void)
     body_fatal();
 }
 
-static void test_fatal_error(void **state) /* NB-20 */
+TEST(test_fatal_error) /* NB-20 */
 {
     int status = status_of(body_fatal, NULL);
 
-    (void)state;
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
     status = status_of(body_fatal_told, NULL);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7); /* the message was told before */
 }
 
-static void test_level_names(void **state) /* NB-14, NB-27 */
+TEST(test_level_names) /* NB-14, NB-27 */
 {
     static const char *const names[] = {"FATAL", "ERROR", "WARN",  "DIAG", "INFO", "DEBUG", "TRACE",
                                         "REQ",   "DATA",  "ASYNC", "FUNC", "POLL", NULL,    "PRINT"};
@@ -383,7 +371,6 @@ static void test_level_names(void **state) /* NB-14, NB-27 */
         UCS_LOG_LEVEL_LAST,       UCS_LOG_LEVEL_PRINT};
     int i;
 
-    (void)state;
     for (i = 0; i < 14; i++) {
         assert_int_equal(levels[i], i);
     }
@@ -439,28 +426,13 @@ static void body_threads(void)
     must(logged("in the end") == 1 && atomic_load(&seen_by_threads) > 0);
 }
 
-static void test_threads_push_and_pop(void **state) /* NB-11 */
+TEST(test_threads_push_and_pop) /* NB-11 */
 {
-    (void)state;
     run(body_threads, NULL);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dispatch_prints),
-        cmocka_unit_test(test_file_filter),
-        cmocka_unit_test(test_handlers_are_called_newest_first),
-        cmocka_unit_test(test_stack_has_32_entries),
-        cmocka_unit_test(test_libucp_logs_through_the_handlers),
-        cmocka_unit_test(test_both_keep_to_the_size_of_the_file),
-        cmocka_unit_test(test_level_is_one_for_both_libraries),
-        cmocka_unit_test(test_options_of_the_process),
-        cmocka_unit_test(test_fatal_error),
-        cmocka_unit_test(test_level_names),
-        cmocka_unit_test(test_threads_push_and_pop),
-    };
-
     unsetenv("UCX_LOG_LEVEL");
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_tests_run(NULL, NULL);
 }

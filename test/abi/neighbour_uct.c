@@ -3,11 +3,6 @@
  * Discovery by libuct (NB-50 .. NB-60, NB-92): what it lists is what libucp itself uses, each call keeps to the
  * contract on which its callers rely, and the names that plugins were linked with answer that there is nothing.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -19,6 +14,8 @@
 #include <ucp/api/ucp.h>
 #include <uct/api/uct.h>
 #include <unistd.h>
+
+#include "runner.h"
 
 #define MAX_LINES 256
 
@@ -86,13 +83,12 @@ static int list_ucp(char lines[][64])
 }
 
 /* NB-51. */
-static void test_names_are_those_of_libucp(void **state) /* NB-57, NB-58, NB-59 */
+TEST(test_names_are_those_of_libucp) /* NB-57, NB-58, NB-59 */
 {
     static char from_uct[MAX_LINES][64], from_ucp[MAX_LINES][64];
     const int count = list_ucp(from_ucp);
     int i;
 
-    (void)state;
     assert_true(count >= 2);
     assert_int_equal(list_uct(from_uct), count);
     for (i = 0; i < count; i++) {
@@ -100,9 +96,8 @@ static void test_names_are_those_of_libucp(void **state) /* NB-57, NB-58, NB-59 
     }
 }
 
-static void test_layouts(void **state) /* NB-52, NB-60 */
+TEST(test_layouts) /* NB-52, NB-60 */
 {
-    (void)state;
     assert_int_equal(sizeof(uct_component_attr_t), 48);
     assert_int_equal(offsetof(uct_component_attr_t, name), 8);
     assert_int_equal(offsetof(uct_component_attr_t, md_resource_count), 24);
@@ -122,14 +117,13 @@ static void test_layouts(void **state) /* NB-52, NB-60 */
     assert_int_equal(offsetof(uct_md_attr_t, local_cpus), 96);
 }
 
-static void test_query_touches_only_what_is_asked_for(void **state) /* NB-53, NB-54 */
+TEST(test_query_touches_only_what_is_asked_for) /* NB-53, NB-54 */
 {
     uct_component_h *components, *again;
     unsigned count, count_again, i;
     uct_component_attr_t attr, before;
     uct_md_resource_desc_t list[2];
 
-    (void)state;
     assert_int_equal(uct_query_components(&components, &count), UCS_OK);
     assert_int_equal(uct_query_components(&again, &count_again), UCS_OK);
     assert_int_equal(count, count_again);
@@ -163,7 +157,7 @@ static void test_query_touches_only_what_is_asked_for(void **state) /* NB-53, NB
     uct_release_component_list(components);
 }
 
-static void test_failures_leave_nothing(void **state) /* NB-55, NB-56 */
+TEST(test_failures_leave_nothing) /* NB-55, NB-56 */
 {
     uct_tl_resource_desc_t *resources = (void *)state;
     uct_md_config_t *config = (void *)state;
@@ -194,7 +188,7 @@ static void test_failures_leave_nothing(void **state) /* NB-55, NB-56 */
 }
 
 /* In a network namespace of its own, where the system allows that, a process has no interface. */
-static void test_no_interface(void **state) /* NB-55, NB-56 */
+TEST(test_no_interface) /* NB-55, NB-56 */
 {
     uct_tl_resource_desc_t *resources = (void *)state;
     unsigned num_components, count = 7;
@@ -224,7 +218,7 @@ static void test_no_interface(void **state) /* NB-55, NB-56 */
     assert_int_equal(status, 0);
 }
 
-static void test_md_query(void **state) /* NB-60 */
+TEST(test_md_query) /* NB-60 */
 {
     uct_component_h *components;
     uct_md_config_t *config;
@@ -232,7 +226,6 @@ static void test_md_query(void **state) /* NB-60 */
     unsigned count;
     uct_md_h md;
 
-    (void)state;
     assert_int_equal(uct_query_components(&components, &count), UCS_OK);
     assert_int_equal(uct_md_config_read(components[0], "TEST", NULL, &config), UCS_OK);
     assert_int_equal(uct_md_open(components[0], "self", config, &md), UCS_OK);
@@ -261,12 +254,11 @@ static void *list_again(void *argument)
     return NULL;
 }
 
-static void test_threads_list(void **state) /* NB-53 */
+TEST(test_threads_list) /* NB-53 */
 {
     pthread_t threads[4];
     int i;
 
-    (void)state;
     for (i = 0; i < 4; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, list_again, NULL), 0);
     }
@@ -275,7 +267,7 @@ static void test_threads_list(void **state) /* NB-53 */
     }
 }
 
-static void test_transports_are_not_offered(void **state) /* NB-90, NB-92 */
+TEST(test_transports_are_not_offered) /* NB-90, NB-92 */
 {
     static const char *const names[] = {
         "uct_worker_create", "uct_iface_open", "uct_iface_query", "uct_iface_get_address",
@@ -300,20 +292,4 @@ static void test_transports_are_not_offered(void **state) /* NB-90, NB-92 */
     assert_int_equal(ucs_async_context_create(UCS_ASYNC_MODE_POLL, &async), UCS_ERR_UNSUPPORTED); /* NB-33 */
     assert_null(async);
     ucs_async_context_destroy(async);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names_are_those_of_libucp),
-        cmocka_unit_test(test_layouts),
-        cmocka_unit_test(test_query_touches_only_what_is_asked_for),
-        cmocka_unit_test(test_failures_leave_nothing),
-        cmocka_unit_test(test_no_interface),
-        cmocka_unit_test(test_md_query),
-        cmocka_unit_test(test_threads_list),
-        cmocka_unit_test(test_transports_are_not_offered),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,11 +3,6 @@
  * What libucs and libucm promise: texts of statuses (LIB-7), names of kinds, small helpers, memory events (R28, NB-40
  * to NB-44), and what the headers of libucs compute: status pointers, sets of processors.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -28,11 +23,12 @@
 #include <ucs/type/status.h>
 #include <ucs/type/thread_mode.h>
 
+#include "runner.h"
+
 static const char *program;
 
-static void test_status_texts(void **state)
+TEST(test_status_texts)
 {
-    (void)state;
     assert_string_equal(ucs_status_string(UCS_OK), "Success");
     assert_string_equal(ucs_status_string(UCS_INPROGRESS), "Operation in progress");
     assert_string_equal(ucs_status_string(UCS_ERR_NO_ELEM), "No such element");
@@ -42,12 +38,11 @@ static void test_status_texts(void **state)
 }
 
 /* Every value that a status can have gets a text, no two named ones the same. */
-static void test_every_status_has_a_text(void **state)
+TEST(test_every_status_has_a_text)
 {
     char seen[256][64];
     int value, other;
 
-    (void)state;
     for (value = -128; value <= 127; ++value) {
         snprintf(seen[value + 128], sizeof(seen[0]), "%s", ucs_status_string((ucs_status_t)value));
         for (other = -128; other < value; ++other) {
@@ -64,22 +59,20 @@ static void *ask_unknown(void *argument)
     return (void *)(uintptr_t)ucs_status_string((ucs_status_t)77);
 }
 
-static void test_unknown_text_is_not_rewritten_by_others(void **state)
+TEST(test_unknown_text_is_not_rewritten_by_others)
 {
     const char *mine = ucs_status_string((ucs_status_t)78);
     pthread_t thread;
 
-    (void)state;
     assert_int_equal(pthread_create(&thread, NULL, ask_unknown, NULL), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_string_equal(mine, "Unknown error 78");
 }
 
-static void test_names(void **state)
+TEST(test_names)
 {
     ucs_memory_type_t type;
 
-    (void)state;
     assert_string_equal(ucs_thread_mode_names[UCS_THREAD_MODE_SINGLE], "single"); /* NB-25 */
     assert_string_equal(ucs_thread_mode_names[UCS_THREAD_MODE_SERIALIZED], "serialized");
     assert_string_equal(ucs_thread_mode_names[UCS_THREAD_MODE_MULTI], "multi");
@@ -102,9 +95,8 @@ static ucs_status_ptr_t answer(ucs_status_ptr_t value)
     return value;
 }
 
-static void test_status_pointer_is_evaluated_once(void **state)
+TEST(test_status_pointer_is_evaluated_once)
 {
-    (void)state;
     calls = 0;
     assert_int_equal(UCS_PTR_STATUS(answer(NULL)), UCS_OK);
     assert_int_equal(UCS_PTR_STATUS(answer(&calls)), UCS_INPROGRESS);
@@ -112,11 +104,10 @@ static void test_status_pointer_is_evaluated_once(void **state)
     assert_int_equal(calls, 3);
 }
 
-static void test_cpu_set_borders(void **state)
+TEST(test_cpu_set_borders)
 {
     ucs_cpu_set_t set;
 
-    (void)state;
     UCS_CPU_ZERO(&set);
     UCS_CPU_SET(UCS_CPU_SETSIZE, &set);
     UCS_CPU_SET(-1, &set);
@@ -130,14 +121,13 @@ static void test_cpu_set_borders(void **state)
 }
 
 /* The texts, cut short ones too, are those of the reference library, by calling it. */
-static void test_address_as_text(void **state)
+TEST(test_address_as_text)
 {
     struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(1234)};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(80)};
     struct sockaddr other = {.sa_family = AF_UNIX};
     char text[64], tiny[10];
 
-    (void)state;
     assert_int_equal(inet_pton(AF_INET, "10.1.2.3", &v4.sin_addr), 1);
     assert_int_equal(inet_pton(AF_INET6, "fe80::1", &v6.sin6_addr), 1);
     assert_ptr_equal(ucs_sockaddr_str((struct sockaddr *)&v4, text, sizeof(text)), text);
@@ -151,13 +141,12 @@ static void test_address_as_text(void **state)
 }
 
 /* UCC's and goucx' look-ups, JUCX' memory, libfabric's question about kinds of memory. */
-static void test_helpers(void **state) /* NB-15, NB-17 .. NB-19, NB-26, NB-30 .. NB-32 */
+TEST(test_helpers) /* NB-15, NB-17 .. NB-19, NB-26, NB-30 .. NB-32 */
 {
     const char *list[] = {"a", "bC", NULL};
     unsigned char info[32], untouched[32];
     char *memory = ucs_malloc(100, "a test's");
 
-    (void)state;
     assert_int_equal(ucs_string_find_in_list("a", list, 1), 0);
     assert_int_equal(ucs_string_find_in_list("BC", list, 0), 1);
     assert_int_equal(ucs_string_find_in_list("BC", list, 1), -1);
@@ -182,13 +171,12 @@ static void test_helpers(void **state) /* NB-15, NB-17 .. NB-19, NB-26, NB-30 ..
 }
 
 /* A process that was started anew tells the same number (NB-19). */
-static void test_system_id_is_of_the_host(void **state)
+TEST(test_system_id_is_of_the_host)
 {
     unsigned long long theirs = 0;
     char command[600];
     FILE *pipe;
 
-    (void)state;
     snprintf(command, sizeof(command), "exec '%s' system-id", program);
     pipe = popen(command, "r");
     assert_non_null(pipe);
@@ -198,12 +186,11 @@ static void test_system_id_is_of_the_host(void **state)
 }
 
 /* As Open MPI's memory hooks do: announce, ask, report; the memory is not touched by the report. NB-41. */
-static void test_memory_events(void **state)
+TEST(test_memory_events)
 {
     const size_t length = 65536;
     void *memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-    (void)state;
     assert_ptr_not_equal(memory, MAP_FAILED);
     ucm_set_external_event(UCM_EVENT_VM_UNMAPPED);
     assert_int_equal(ucm_test_events(UCM_EVENT_VM_UNMAPPED), UCS_OK);
@@ -217,13 +204,12 @@ static void test_memory_events(void **state)
     assert_int_equal(ucm_set_event_handler(UCM_EVENT_VM_UNMAPPED, 0, NULL, NULL), UCS_ERR_UNSUPPORTED);
 }
 
-static void test_event_bits(void **state) /* NB-44 */
+TEST(test_event_bits) /* NB-44 */
 {
     static const int in_order[] = {UCM_EVENT_MMAP,  UCM_EVENT_MUNMAP, UCM_EVENT_MREMAP,  UCM_EVENT_SHMAT,
                                    UCM_EVENT_SHMDT, UCM_EVENT_SBRK,   UCM_EVENT_MADVISE, UCM_EVENT_BRK};
     int i;
 
-    (void)state;
     for (i = 0; i < 8; i++) {
         assert_int_equal(in_order[i], 1 << i);
     }
@@ -237,24 +223,10 @@ static void test_event_bits(void **state) /* NB-44 */
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_status_texts),
-        cmocka_unit_test(test_every_status_has_a_text),
-        cmocka_unit_test(test_unknown_text_is_not_rewritten_by_others),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_status_pointer_is_evaluated_once),
-        cmocka_unit_test(test_cpu_set_borders),
-        cmocka_unit_test(test_address_as_text),
-        cmocka_unit_test(test_helpers),
-        cmocka_unit_test(test_system_id_is_of_the_host),
-        cmocka_unit_test(test_memory_events),
-        cmocka_unit_test(test_event_bits),
-    };
-
     if (argc > 1) {
         printf("%llx\n", (unsigned long long)ucs_get_system_id());
         return 0;
     }
     program = argv[0];
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_tests_run(NULL, NULL);
 }

@@ -12,15 +12,12 @@
 #ifndef CW_API_HARNESS_H
 #define CW_API_HARNESS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/types.h>
 
-#include <cmocka.h>
 #include <ucp/api/ucp.h>
+
+#include "runner.h"
 
 enum {
     CW_WAIT_S = 10,
@@ -95,9 +92,21 @@ struct cw_role {
 /* Set-up and tear-down of each test: *state becomes a zeroed struct cw_pair; what the test left open is destroyed. */
 int cw_test_setup(void **state);
 int cw_test_teardown(void **state);
-#define cw_test(function) cmocka_unit_test_setup_teardown(function, cw_test_setup, cw_test_teardown)
+/* A test of a pair: the body has `pair`. */
+#define API_TEST_WITH(name, setup, teardown)                                        \
+    static void name##_of(struct cw_pair *pair);                                    \
+    TEST_WITH(name, setup, teardown)                                                \
+    {                                                                               \
+        name##_of(*state);                                                          \
+    }                                                                               \
+    static void name##_of(struct cw_pair *pair __attribute__((unused)))
+
+#define API_TEST(name) API_TEST_WITH(name, cw_test_setup, cw_test_teardown)
+
 /* If argv asks for the role of a second process, runs it and returns true with its exit code in *code. */
 bool cw_test_role(int argc, char **argv, const struct cw_role *roles, size_t count, int *code);
+/* The main of a program with roles: the role that argv asks for, or cw_tests_main. */
+int cw_test_main(int argc, char **argv, const struct cw_role *roles, size_t count);
 /* Skips the running test when the library under test is the reference. */
 void cw_test_skip_reference(const char *why);
 bool cw_test_reference(void);
@@ -211,8 +220,8 @@ void cw_buffer_check(const struct cw_buffer *buffer);
 void cw_buffer_free(struct cw_buffer *buffer);
 
 /*
- * Memory for a user-provided request (OPA-6, CTX-21): the library's bytes end at ->handle, which is aligned to 8 bytes
- * and not to 16; CW_GUARD_BYTES above it and below the reported size are guarded.
+ * Memory for a user-provided request (OPA-6, CTX-21): the library's bytes end at ->handle, which is aligned to
+ * 8 bytes and not to 16; CW_GUARD_BYTES above it and below the reported size are guarded.
  */
 struct cw_user_request {
     char *base;

@@ -70,6 +70,13 @@ bool cw_test_role(int argc, char **argv, const struct cw_role *roles, size_t cou
     return true;
 }
 
+int cw_test_main(int argc, char **argv, const struct cw_role *roles, size_t count)
+{
+    int code;
+
+    return cw_test_role(argc, argv, roles, count, &code) ? code : cw_tests_main(argc, argv);
+}
+
 void cw_remote_start(struct cw_remote *remote, const char *role, const char *argument)
 {
     int fds[2];

@@ -29,9 +29,8 @@ static uint64_t uid_of(const void *blob)
     return attr.worker_uid;
 }
 
-static void test_adr1_self_delimiting(void **state)
+API_TEST(test_adr1_self_delimiting)
 {
-    struct cw_pair *pair = *state;
     struct cw_pair_config config = {.no_endpoints = true};
     char room[ROOM + 16];
     size_t length;
@@ -56,9 +55,8 @@ static void test_adr1_self_delimiting(void **state)
     cw_pair_close(pair);
 }
 
-static void test_adr2_adr4_fresh_equal_copies(void **state)
+API_TEST(test_adr2_adr4_fresh_equal_copies)
 {
-    struct cw_pair *pair = *state;
     ucp_address_t *first, *second;
     ucp_worker_attr_t attr;
     size_t first_length, second_length;
@@ -83,23 +81,20 @@ static void test_adr2_adr4_fresh_equal_copies(void **state)
     cw_pair_close(pair);
 }
 
-static void test_abu20_release_of_null(void **state)
+API_TEST(test_abu20_release_of_null)
 {
-    struct cw_pair *pair = *state;
-
     cw_pair_open(pair, NULL);
     ucp_worker_release_address(pair->tx->worker, NULL);
     cw_pair_close(pair);
 }
 
-static void test_r14_lengths(void **state)
+API_TEST(test_r14_lengths)
 {
     enum { WORKERS = 20 };
     struct cw_side sides[WORKERS];
     size_t lengths[WORKERS];
     void *blobs[WORKERS];
 
-    (void)state;
     for (int i = 0; i < WORKERS; i++) {
         struct cw_pair_config config = {.features = UCP_FEATURE_TAG | (i % 2 == 0 ? 0 : UCP_FEATURE_WAKEUP)};
 
@@ -122,9 +117,8 @@ static void test_r14_lengths(void **state)
     }
 }
 
-static void test_r14_four_kilobytes_are_readable(void **state)
+API_TEST(test_r14_four_kilobytes_are_readable)
 {
-    struct cw_pair *pair = *state;
     char copy[ROOM];
 
     cw_test_skip_reference("it promises the length only; MPICH reads beyond it all the same");
@@ -141,9 +135,8 @@ static void test_r14_four_kilobytes_are_readable(void **state)
     cw_pair_close(pair);
 }
 
-static void test_adr3_net_only(void **state)
+API_TEST(test_adr3_net_only)
 {
-    struct cw_pair *pair = *state;
     struct cw_pair_config config = {.no_endpoints = true};
     ucp_worker_attr_t attr;
     size_t full;
@@ -169,9 +162,8 @@ static void test_adr3_net_only(void **state)
     cw_pair_close(pair);
 }
 
-static void test_adr6_used_before_the_owner_made_any_call(void **state)
+API_TEST(test_adr6_used_before_the_owner_made_any_call)
 {
-    struct cw_pair *pair = *state;
     ucp_ep_h eps[10];
     ucp_request_param_t param = cw_param_none();
     size_t length;
@@ -214,9 +206,8 @@ static ucs_status_t try_blob(ucp_worker_h worker, const char *blob)
     return status;
 }
 
-static void test_abu24_damaged_blobs_do_not_crash(void **state)
+API_TEST(test_abu24_damaged_blobs_do_not_crash)
 {
-    struct cw_pair *pair = *state;
     struct cw_pair_config config = {.no_endpoints = true};
     uint64_t seed = 4711;
     long rounds = cw_test_scaled(6000), accepted = 0;
@@ -264,9 +255,8 @@ static void test_abu24_damaged_blobs_do_not_crash(void **state)
     cw_pair_close(pair);
 }
 
-static void test_adr8_readers_configuration_may_differ(void **state)
+API_TEST(test_adr8_readers_configuration_may_differ)
 {
-    struct cw_pair *pair = *state;
     ucp_config_t *config;
     ucp_params_t params;
     ucp_worker_params_t worker_params;
@@ -293,21 +283,4 @@ static void test_adr8_readers_configuration_may_differ(void **state)
     pair->rx->ep = cw_side_connect(pair->rx, pair->tx->worker, NULL);
     cw_pair_ping_on(pair, pair->tx->ep, 1);
     cw_pair_close(pair);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_adr1_self_delimiting, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_adr2_adr4_fresh_equal_copies, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_adr3_net_only, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_adr6_used_before_the_owner_made_any_call, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_adr8_readers_configuration_may_differ, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_r14_lengths, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_r14_four_kilobytes_are_readable, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_abu20_release_of_null, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_abu24_damaged_blobs_do_not_crash, cw_test_setup, cw_test_teardown),
-    };
-
-    return cmocka_run_group_tests_name("api.address", tests, NULL, NULL);
 }

@@ -68,9 +68,8 @@ static void goes_by(struct cw_pair *pair, uint64_t more, const char *device, con
 }
 
 /* N23-10, N23-11, N23-12 */
-static void test_n23_10_n23_11_n23_12_each_device(void **state)
+API_TEST(test_n23_10_n23_11_n23_12_each_device)
 {
-    struct cw_pair *pair = *state;
     struct cw_pair_config config = {.no_endpoints = true};
     const bool has_tcp = cw_test_tls_has("tcp"), has_shm = cw_test_tls_has("shm");
     const uint64_t net_only = UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS;
@@ -107,11 +106,10 @@ static void test_n23_10_n23_11_n23_12_each_device(void **state)
     cw_pair_close(pair);
 }
 
-static void test_n23_13_no_such_device(void **state)
+API_TEST(test_n23_13_no_such_device)
 {
     static const char *const names[] = {"",    "l",  "LO",  "lo ",  "lo,eth0", "memory,lo", "Memory",
                                         "mem", "tcp", "all", "^lo", "*",       "\xff\xfe%s%n"};
-    struct cw_pair *pair = *state;
     struct cw_pair_config config = {.no_endpoints = true};
 
     cw_test_skip_reference("of level 1.23");
@@ -124,9 +122,8 @@ static void test_n23_13_no_such_device(void **state)
 }
 
 /* N23-14, N23-15, N23-16 */
-static void test_n23_14_n23_15_n23_16_no_filter(void **state)
+API_TEST(test_n23_14_n23_15_n23_16_no_filter)
 {
-    struct cw_pair *pair = *state;
     struct cw_pair_config config = {.no_endpoints = true};
     ucp_worker_attr_t attr;
     ucp_address_t *address;
@@ -148,9 +145,8 @@ static void test_n23_14_n23_15_n23_16_no_filter(void **state)
 }
 
 /* N23-75: loopback is taken out, or named by a range, or nothing is left. */
-static void test_n23_75_lists_of_devices(void **state)
+API_TEST(test_n23_75_lists_of_devices)
 {
-    struct cw_pair *pair = *state;
     ucp_worker_attr_t attr;
 
     cw_test_skip_reference("of level 1.23");
@@ -174,9 +170,8 @@ static void test_n23_75_lists_of_devices(void **state)
 }
 
 /* Endpoints to one worker by addresses of several devices, each by its own. */
-static void test_n23_16_beside_each_other(void **state)
+API_TEST(test_n23_16_beside_each_other)
 {
-    struct cw_pair *pair = *state;
     struct cw_pair_config config = {.no_endpoints = true};
     ucp_worker_attr_t whole, lo, memory;
     ucp_ep_h eps[6];
@@ -205,17 +200,4 @@ static void test_n23_16_beside_each_other(void **state)
     ucp_worker_release_address(pair->rx->worker, lo.address);
     ucp_worker_release_address(pair->rx->worker, memory.address);
     cw_pair_close(pair);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cw_test(test_n23_10_n23_11_n23_12_each_device),
-        cw_test(test_n23_13_no_such_device),
-        cw_test(test_n23_14_n23_15_n23_16_no_filter),
-        cw_test(test_n23_16_beside_each_other),
-        cw_test(test_n23_75_lists_of_devices),
-    };
-
-    return cmocka_run_group_tests_name("api.address_device", tests, NULL, NULL);
 }

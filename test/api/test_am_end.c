@@ -36,12 +36,11 @@ static void close_receiver(struct cw_pair *pair)
 }
 
 /* AMR-23, CLS-13: whatever the handler is, single packets without REPLY come, and nothing else does. */
-static void test_amr23_all_kinds_for_a_closed_endpoint(void **state)
+API_TEST(test_amr23_all_kinds_for_a_closed_endpoint)
 {
     static const uint32_t dropped[] = {UCP_AM_SEND_FLAG_EAGER | UCP_AM_SEND_FLAG_REPLY, UCP_AM_SEND_FLAG_EAGER,
                                        UCP_AM_SEND_FLAG_EAGER | UCP_AM_SEND_FLAG_REPLY};
     static const size_t lengths[] = {100, LONG, LONG};
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sinks[3];
     struct cw_buffer out;
 
@@ -94,9 +93,8 @@ static void test_amr23_all_kinds_for_a_closed_endpoint(void **state)
 }
 
 /* A message is on its way in packets when this side closes: it is dropped, and the sender has not to care. */
-static void test_amr23_closed_between_two_packets(void **state)
+API_TEST(test_amr23_closed_between_two_packets)
 {
-    struct cw_pair *pair = *state;
     struct cw_op send = {0};
     struct cw_am_sink *sink;
     struct cw_buffer out;
@@ -221,11 +219,10 @@ static void message_that_closes(struct cw_pair *pair, enum cw_am_way way, uint32
     cw_buffer_free(&out);
 }
 
-static void test_cls1_close_within_the_handler(void **state)
+API_TEST(test_cls1_close_within_the_handler)
 {
     static const enum cw_am_way ways[] = {CW_AM_TAKE, CW_AM_FETCH, CW_AM_KEEP, CW_AM_DROP};
     static const size_t lengths[] = {8, 5000, LONG};
-    struct cw_pair *pair = *state;
 
     cw_test_need_two_workers();
     cw_test_skip_reference("its shared memory has no PEER mode, and 1.13 frees what the handler still uses");
@@ -251,9 +248,8 @@ static void destroy_inside(struct cw_am_sink *sink)
 }
 
 /* CLS-17: the blocking call within a handler comes back, and what was posted before arrives. */
-static void test_cls17_destroy_within_the_handler(void **state)
+API_TEST(test_cls17_destroy_within_the_handler)
 {
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink, *back;
 
     cw_test_need_two_workers();
@@ -279,9 +275,8 @@ static void test_cls17_destroy_within_the_handler(void **state)
 }
 
 /* WRK-26: with messages kept, announced, half arrived, and fetches under way. */
-static void test_wrk26_worker_destroyed_in_the_middle(void **state)
+API_TEST(test_wrk26_worker_destroyed_in_the_middle)
 {
-    struct cw_pair *pair = *state;
     static struct cw_op sends[8];   /* static: callbacks may come from the destruction */
     struct cw_op fetch = {0};
     struct cw_buffer out, in;
@@ -337,9 +332,8 @@ static void fetch_again(struct cw_am_sink *sink)
 }
 
 /* AMR-35, AMR-31: within the handler, whatever the data is like. */
-static void test_amr35_second_fetch_within_the_handler(void **state)
+API_TEST(test_amr35_second_fetch_within_the_handler)
 {
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink;
 
     cw_test_skip_reference("1.13 takes what it has given away already");
@@ -366,9 +360,8 @@ static void release_borrowed(struct cw_am_sink *sink)
 }
 
 /* AMR-15: what was not lent is given back, what may not be kept is kept: a line in the log each, and nothing else. */
-static void test_amr15_mistakes_are_told(void **state)
+API_TEST(test_amr15_mistakes_are_told)
 {
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink;
     char text[8192];
     int saved[2], file;
@@ -397,9 +390,8 @@ static void test_amr15_mistakes_are_told(void **state)
 }
 
 /* ABU-2: a call that is refused leaves the message where it was. */
-static void test_abu2_refused_fetch_changes_nothing(void **state)
+API_TEST(test_abu2_refused_fetch_changes_nothing)
 {
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink;
 
     cw_test_skip_reference("1.13 does not check it");
@@ -425,9 +417,8 @@ static void test_abu2_refused_fetch_changes_nothing(void **state)
     }
 }
 
-static void test_ctx11_feature_is_needed(void **state)
+API_TEST(test_ctx11_feature_is_needed)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     char byte;
 
@@ -440,23 +431,4 @@ static void test_ctx11_feature_is_needed(void **state)
     assert_int_equal(UCS_PTR_RAW_STATUS(ucp_am_send_nb(pair->tx->ep, 1, "x", 1, ucp_dt_make_contig(1), NULL, 0)),
                      UCS_ERR_INVALID_PARAM);
     cw_pair_close(pair);
-}
-
-#define T(test) cmocka_unit_test_setup_teardown(test, cw_test_setup, cw_test_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(test_amr23_all_kinds_for_a_closed_endpoint),
-        T(test_amr23_closed_between_two_packets),
-        T(test_cls1_close_within_the_handler),
-        T(test_cls17_destroy_within_the_handler),
-        T(test_wrk26_worker_destroyed_in_the_middle),
-        T(test_amr35_second_fetch_within_the_handler),
-        T(test_amr15_mistakes_are_told),
-        T(test_abu2_refused_fetch_changes_nothing),
-        T(test_ctx11_feature_is_needed),
-    };
-
-    return cmocka_run_group_tests_name("api.am_end", tests, NULL, NULL);
 }

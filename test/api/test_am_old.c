@@ -82,10 +82,9 @@ static void pass_old(struct cw_pair *pair, struct old_sink *sink, unsigned id, s
     cw_buffer_free(&data);
 }
 
-static void test_amd1_3_sizes(void **state)
+API_TEST(test_amd1_3_sizes)
 {
     static const char *const thresholds[] = {NULL, "0", "100"};
-    struct cw_pair *pair = *state;
     struct old_sink sink = {0};
 
     for (int t = 0; t < 3; t++) { /* always eager, whatever the threshold */
@@ -102,9 +101,8 @@ static void test_amd1_3_sizes(void **state)
     free(sink.data);
 }
 
-static void test_amd1_flags(void **state)
+API_TEST(test_amd1_flags)
 {
-    struct cw_pair *pair = *state;
     struct old_sink sink = {0};
 
     cw_am_open(pair, NULL);
@@ -118,9 +116,8 @@ static void test_amd1_flags(void **state)
     free(sink.data);
 }
 
-static void test_amd2_reply_endpoint(void **state)
+API_TEST(test_amd2_reply_endpoint)
 {
-    struct cw_pair *pair = *state;
     struct old_sink sink = {0}, back = {0};
 
     cw_am_open(pair, NULL);
@@ -141,9 +138,8 @@ static void test_amd2_reply_endpoint(void **state)
     free(back.data);
 }
 
-static void test_amd2_kept_data(void **state)
+API_TEST(test_amd2_kept_data)
 {
-    struct cw_pair *pair = *state;
     struct old_sink sink = {.keep = true};
 
     cw_am_open(pair, NULL);
@@ -166,9 +162,8 @@ static void test_amd2_kept_data(void **state)
     free(sink.data);
 }
 
-static void test_amd1_last_registration_wins(void **state)
+API_TEST(test_amd1_last_registration_wins)
 {
-    struct cw_pair *pair = *state;
     struct old_sink old = {0};
     struct cw_am_sink *sink;
 
@@ -190,9 +185,8 @@ static void test_amd1_last_registration_wins(void **state)
     free(old.data);
 }
 
-static void test_amd4_old_send_reaches_new_handler(void **state)
+API_TEST(test_amd4_old_send_reaches_new_handler)
 {
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink;
 
     cw_am_open(pair, "0");
@@ -216,9 +210,8 @@ static void test_amd4_old_send_reaches_new_handler(void **state)
     cw_am_sink_free(sink);
 }
 
-static void test_amd4_new_sends_to_an_old_handler(void **state)
+API_TEST(test_amd4_new_sends_to_an_old_handler)
 {
-    struct cw_pair *pair = *state;
     struct old_sink sink = {0};
     struct cw_op eager = {0}, header = {0}, rndv = {0};
 
@@ -240,10 +233,9 @@ static void test_amd4_new_sends_to_an_old_handler(void **state)
 }
 
 /* R4: MPICH releases the request at once and counts on the callback. */
-static void test_r4_release_before_completion_keeps_the_callback(void **state)
+API_TEST(test_r4_release_before_completion_keeps_the_callback)
 {
     enum { COUNT = 50 };
-    struct cw_pair *pair = *state;
     struct old_sink sink = {0};
     struct cw_buffer data = cw_buffer_new(300000);
     int expected = 0;
@@ -273,9 +265,8 @@ static void test_r4_release_before_completion_keeps_the_callback(void **state)
     free(sink.data);
 }
 
-static void test_amd3_datatypes(void **state)
+API_TEST(test_amd3_datatypes)
 {
-    struct cw_pair *pair = *state;
     struct old_sink sink = {0};
     char bytes[3000];
     ucp_dt_iov_t iov[3] = {{bytes + 2000, 1000}, {NULL, 0}, {bytes, 2000}};
@@ -297,23 +288,4 @@ static void test_amd3_datatypes(void **state)
     assert_int_equal(cw_pair_wait(pair, result, "send"), UCS_OK);
     cw_pair_close(pair);
     free(sink.data);
-}
-
-#define T(test) cmocka_unit_test_setup_teardown(test, cw_test_setup, cw_test_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(test_amd1_3_sizes),
-        T(test_amd1_flags),
-        T(test_amd1_last_registration_wins),
-        T(test_amd2_reply_endpoint),
-        T(test_amd2_kept_data),
-        T(test_amd3_datatypes),
-        T(test_amd4_old_send_reaches_new_handler),
-        T(test_amd4_new_sends_to_an_old_handler),
-        T(test_r4_release_before_completion_keeps_the_callback),
-    };
-
-    return cmocka_run_group_tests_name("api.am_old", tests, NULL, NULL);
 }

@@ -34,11 +34,10 @@ static void finish_message(struct cw_pair *pair, struct cw_am_sink *sink, const 
 }
 
 /* OPA-14, OPA-15, R1: wishes for the send; with each the message comes whole. */
-static void test_opa14_wishes(void **state)
+API_TEST(test_opa14_wishes)
 {
     static const uint64_t wishes[] = {0, UCP_OP_ATTR_FLAG_NO_IMM_CMPL, UCP_OP_ATTR_FLAG_FAST_CMPL,
                                       UCP_OP_ATTR_FLAG_MULTI_SEND, UINT64_C(1) << 29};
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink = open_with_sink(pair, CW_AM_TAKE, 0);
     int calls = 0;
 
@@ -67,9 +66,8 @@ static void test_opa14_wishes(void **state)
     cw_am_sink_free(sink);
 }
 
-static void test_opa15_fast_and_multi_exclude_each_other(void **state)
+API_TEST(test_opa15_fast_and_multi_exclude_each_other)
 {
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink = open_with_sink(pair, CW_AM_TAKE, 0);
     ucp_request_param_t param = cw_param_none();
 
@@ -84,9 +82,8 @@ static void test_opa15_fast_and_multi_exclude_each_other(void **state)
 }
 
 /* OPA-16, R22: complete now, or NO_RESOURCE and nothing is sent. */
-static void test_opa16_force_immediate_completion(void **state)
+API_TEST(test_opa16_force_immediate_completion)
 {
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink = open_with_sink(pair, CW_AM_TAKE, 0);
     struct cw_buffer out = cw_buffer_new(10 << 20);
     int sent = 0;
@@ -113,9 +110,8 @@ static void test_opa16_force_immediate_completion(void **state)
 }
 
 /* OPA-6..9: the request in the user's memory carries send and fetch. */
-static void test_opa6_user_requests(void **state)
+API_TEST(test_opa6_user_requests)
 {
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink = open_with_sink(pair, CW_AM_KEEP, UCP_AM_FLAG_PERSISTENT_DATA);
     struct cw_user_request send_user = cw_user_request_new(pair->tx->context);
     struct cw_user_request fetch_user = cw_user_request_new(pair->rx->context);
@@ -155,10 +151,9 @@ static void test_opa6_user_requests(void **state)
 }
 
 /* REQ-20, R4: freed before completion, a send and a fetch go on without their callbacks. */
-static void test_req20_free_before_completion(void **state)
+API_TEST(test_req20_free_before_completion)
 {
     enum { COUNT = 30 };
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink = open_with_sink(pair, CW_AM_KEEP, 0);
     struct cw_buffer out = cw_buffer_new(200000), in = cw_buffer_new(200000);
     struct cw_op send = {0}, fetch = {0}, last = {0};
@@ -203,9 +198,8 @@ static void test_req20_free_before_completion(void **state)
 }
 
 /* REQ-24: cancelling neither a send nor a fetch has an effect. */
-static void test_req24_cancel_has_no_effect(void **state)
+API_TEST(test_req24_cancel_has_no_effect)
 {
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink = open_with_sink(pair, CW_AM_KEEP, 0);
     struct cw_buffer out = cw_buffer_new(2000000), in = cw_buffer_new(2000000);
     struct cw_op send = {0}, fetch = {0};
@@ -238,9 +232,8 @@ static void note_user_data(void *request, ucs_status_t status, void *user_data)
     ucp_request_free(request); /* REQ-20, REQ-22: inside its own callback */
 }
 
-static void test_opa3_absent_user_data_is_null(void **state)
+API_TEST(test_opa3_absent_user_data_is_null)
 {
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink = open_with_sink(pair, CW_AM_TAKE, 0);
     struct cw_buffer out = cw_buffer_new(1000003);
 
@@ -267,10 +260,9 @@ static void test_opa3_absent_user_data_is_null(void **state)
 }
 
 /* OPA-11, OPA-13: memory type and memory handle are taken. */
-static void test_opa11_13_memory_type_and_handle(void **state)
+API_TEST(test_opa11_13_memory_type_and_handle)
 {
     const struct cw_pair_config config = {.features = UCP_FEATURE_AM};
-    struct cw_pair *pair = *state;
     struct cw_buffer out = cw_buffer_new(70000);
     struct cw_am_sink *sink;
     ucp_mem_map_params_t map;
@@ -431,10 +423,9 @@ static void move_typed(struct cw_pair *pair, struct cw_am_sink *sink, const ucp_
     cw_buffer_free(&out);
 }
 
-static void test_ams8_datatypes(void **state)
+API_TEST(test_ams8_datatypes)
 {
     const ucp_generic_dt_ops_t ops = {flip_start_pack, flip_start, flip_size, flip_pack, flip_unpack, flip_finish};
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink = open_with_sink(pair, CW_AM_KEEP, UCP_AM_FLAG_PERSISTENT_DATA);
     ucp_datatype_t types[KINDS] = {ucp_dt_make_contig(1), ucp_dt_make_iov(), 0};
 
@@ -447,23 +438,4 @@ static void test_ams8_datatypes(void **state)
     ucp_dt_destroy(types[GENERIC]);
     cw_pair_close(pair);
     cw_am_sink_free(sink);
-}
-
-#define T(test) cmocka_unit_test_setup_teardown(test, cw_test_setup, cw_test_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(test_opa14_wishes),
-        T(test_opa15_fast_and_multi_exclude_each_other),
-        T(test_opa16_force_immediate_completion),
-        T(test_opa6_user_requests),
-        T(test_req20_free_before_completion),
-        T(test_req24_cancel_has_no_effect),
-        T(test_opa3_absent_user_data_is_null),
-        T(test_opa11_13_memory_type_and_handle),
-        T(test_ams8_datatypes),
-    };
-
-    return cmocka_run_group_tests_name("api.am_ops", tests, NULL, NULL);
 }

@@ -19,9 +19,8 @@ static void check_inside(struct cw_am_sink *sink)
 }
 
 /* AMR-10: the handler runs inside progress of the receiving worker, nowhere else. */
-static void test_amr10_runs_inside_progress(void **state)
+API_TEST(test_amr10_runs_inside_progress)
 {
-    struct cw_pair *pair = *state;
     double deadline = cw_time_now_s() + CW_WAIT_S;
     struct cw_am_sink *sink;
     struct cw_op send = {0};
@@ -46,9 +45,8 @@ static void test_amr10_runs_inside_progress(void **state)
 }
 
 /* R9: an arrival counts as progress, and idle progress returns 0 although data is lent. */
-static void test_r9_arrival_counts_as_progress(void **state)
+API_TEST(test_r9_arrival_counts_as_progress)
 {
-    struct cw_pair *pair = *state;
     double deadline = cw_time_now_s() + CW_WAIT_S;
     struct cw_am_sink *sink;
     struct cw_op send = {0};
@@ -76,10 +74,9 @@ static void test_r9_arrival_counts_as_progress(void **state)
 }
 
 /* AMR-12. */
-static void test_amr14_16_answers_to_eager_messages(void **state)
+API_TEST(test_amr14_16_answers_to_eager_messages)
 {
     static const ucs_status_t answers[] = {UCS_OK, UCS_ERR_NO_MEMORY, UCS_ERR_REJECTED, UCS_ERR_IO_ERROR};
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink;
 
     cw_test_skip_reference("1.13 aborts when a handler answers an eager message with an error");
@@ -95,9 +92,8 @@ static void test_amr14_16_answers_to_eager_messages(void **state)
 }
 
 /* AMR-15: a programming error, to be survived. */
-static void test_amr15_inprogress_without_data_flag(void **state)
+API_TEST(test_amr15_inprogress_without_data_flag)
 {
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink;
 
     cw_am_open(pair, NULL);
@@ -114,9 +110,8 @@ static void test_amr15_inprogress_without_data_flag(void **state)
     cw_am_sink_free(sink);
 }
 
-static void test_amr18_19_data_flag(void **state)
+API_TEST(test_amr18_19_data_flag)
 {
-    struct cw_pair *pair = *state;
     struct cw_am_sink *plain, *persistent;
 
     cw_am_open(pair, NULL);
@@ -161,10 +156,9 @@ static void open_aligned(struct cw_pair *pair, size_t alignment)
     }
 }
 
-static void test_amr20_data_is_aligned(void **state)
+API_TEST(test_amr20_data_is_aligned)
 {
     static const size_t alignments[] = {1, 8, 64, 512, 4096};
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sinks[2];
 
     for (size_t a = 0; a < sizeof(alignments) / sizeof(alignments[0]); a++) {
@@ -237,18 +231,17 @@ static void lend_many(struct cw_pair *pair, int count, size_t length, bool backw
     free(hoard);
 }
 
-static void test_amr21_any_number_of_lent_buffers(void **state)
+API_TEST(test_amr21_any_number_of_lent_buffers)
 {
-    lend_many(*state, 4000, 8, true);
-    lend_many(*state, 3000, 1000, false);
-    lend_many(*state, 300, 9001, true);
-    lend_many(*state, 100, 100000, false);
+    lend_many(pair, 4000, 8, true);
+    lend_many(pair, 3000, 1000, false);
+    lend_many(pair, 300, 9001, true);
+    lend_many(pair, 100, 100000, false);
 }
 
 /* AMR-37: what was lent outlives the sender's endpoint. */
-static void test_amr15_lent_data_outlives_the_endpoint(void **state)
+API_TEST(test_amr15_lent_data_outlives_the_endpoint)
 {
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink;
     struct cw_buffer data = cw_buffer_new(5000);
     ucp_request_param_t param = cw_param_none();
@@ -275,9 +268,8 @@ static void test_amr15_lent_data_outlives_the_endpoint(void **state)
 }
 
 /* AMS-5, AMR-22, R21: the own endpoint is the reply endpoint, each time the same. */
-static void test_amr22_reply_ep_is_the_own_endpoint(void **state)
+API_TEST(test_amr22_reply_ep_is_the_own_endpoint)
 {
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink;
 
     cw_am_open(pair, NULL);
@@ -295,10 +287,9 @@ static void test_amr22_reply_ep_is_the_own_endpoint(void **state)
 }
 
 /* A receiver that has created no endpoint; the one it creates later is the handle it already knows (EP-10). */
-static void test_amr22_reply_without_own_endpoint(void **state)
+API_TEST(test_amr22_reply_without_own_endpoint)
 {
     const struct cw_pair_config config = {.features = UCP_FEATURE_AM, .no_endpoints = true};
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink, *back;
     ucp_ep_h reply_ep = NULL;
 
@@ -332,10 +323,9 @@ static void test_amr22_reply_without_own_endpoint(void **state)
 }
 
 /* AMR-22: a reply endpoint that nobody closes is no leak that hinders the end. */
-static void test_amr22_reply_ep_need_not_be_closed(void **state)
+API_TEST(test_amr22_reply_ep_need_not_be_closed)
 {
     const struct cw_pair_config config = {.features = UCP_FEATURE_AM, .no_endpoints = true};
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink;
 
     cw_test_need_two_workers();
@@ -351,10 +341,9 @@ static void test_amr22_reply_ep_need_not_be_closed(void **state)
 }
 
 /* AMR-22: who answers after the asking side has closed gets an error, not a crash; a new endpoint to it works. */
-static void test_amr22_reply_after_the_peer_closed(void **state)
+API_TEST(test_amr22_reply_after_the_peer_closed)
 {
     struct cw_pair_config config = {.features = UCP_FEATURE_AM, .no_endpoints = true};
-    struct cw_pair *pair = *state;
 
     cw_test_need_two_workers();
     cw_test_skip_reference("1.13 keeps the connection, or crashes");
@@ -393,9 +382,8 @@ static void test_amr22_reply_after_the_peer_closed(void **state)
 }
 
 /* AMR-23, CLS-13: single packets without REPLY still come after this side has closed; with REPLY they are dropped. */
-static void test_amr23_messages_for_a_closed_endpoint(void **state)
+API_TEST(test_amr23_messages_for_a_closed_endpoint)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     struct cw_op plain = {0}, reply = {0};
     ucs_status_ptr_t closing;
@@ -422,9 +410,8 @@ static void test_amr23_messages_for_a_closed_endpoint(void **state)
 }
 
 /* AMR-30, AMR-32: eager data fetched in the handler, with and without the DATA flag: complete at once. */
-static void test_amr30_fetch_of_eager_data_inside(void **state)
+API_TEST(test_amr30_fetch_of_eager_data_inside)
 {
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink;
 
     for (unsigned k = 0; k < 4; k++) {
@@ -451,9 +438,8 @@ static void test_amr30_fetch_of_eager_data_inside(void **state)
 }
 
 /* AMR-31, AMR-33, AMR-36: kept eager data fetched later into buffers too small, right, too big. 1.13 leaks it here. */
-static void test_amr30_fetch_of_eager_data_later(void **state)
+API_TEST(test_amr30_fetch_of_eager_data_later)
 {
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink;
 
     cw_am_open(pair, NULL);
@@ -488,10 +474,9 @@ static void test_amr30_fetch_of_eager_data_later(void **state)
     cw_am_sink_free(sink);
 }
 
-static void test_ep44_both_directions_and_many_in_flight(void **state)
+API_TEST(test_ep44_both_directions_and_many_in_flight)
 {
     enum { COUNT = 200 };
-    struct cw_pair *pair = *state;
     struct cw_op *sends[2];
     struct cw_am_sink *sinks[2];
     struct cw_buffer data;
@@ -520,30 +505,4 @@ static void test_ep44_both_directions_and_many_in_flight(void **state)
         free(sends[side]);
     }
     cw_buffer_free(&data);
-}
-
-#define T(test) cmocka_unit_test_setup_teardown(test, cw_test_setup, cw_test_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(test_amr10_runs_inside_progress),
-        T(test_r9_arrival_counts_as_progress),
-        T(test_amr14_16_answers_to_eager_messages),
-        T(test_amr15_inprogress_without_data_flag),
-        T(test_amr15_lent_data_outlives_the_endpoint),
-        T(test_amr18_19_data_flag),
-        T(test_amr20_data_is_aligned),
-        T(test_amr21_any_number_of_lent_buffers),
-        T(test_amr22_reply_ep_is_the_own_endpoint),
-        T(test_amr22_reply_without_own_endpoint),
-        T(test_amr22_reply_ep_need_not_be_closed),
-        T(test_amr22_reply_after_the_peer_closed),
-        T(test_amr23_messages_for_a_closed_endpoint),
-        T(test_amr30_fetch_of_eager_data_inside),
-        T(test_amr30_fetch_of_eager_data_later),
-        T(test_ep44_both_directions_and_many_in_flight),
-    };
-
-    return cmocka_run_group_tests_name("api.am_recv", tests, NULL, NULL);
 }

@@ -59,9 +59,8 @@ static void unpark(struct cw_pair *pair, struct parked *parked)
     cw_buffer_free(&parked->out);
 }
 
-static void test_amr13_fetch_inside(void **state)
+API_TEST(test_amr13_fetch_inside)
 {
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink;
 
     for (unsigned k = 0; k < 4; k++) {
@@ -81,10 +80,8 @@ static void test_amr13_fetch_inside(void **state)
     }
 }
 
-static void test_amr36_fetch_later(void **state)
+API_TEST(test_amr36_fetch_later)
 {
-    struct cw_pair *pair = *state;
-
     for (int i = 1; i < SIZES; i++) {
         struct parked parked = park(pair, sizes[i]);
 
@@ -158,10 +155,9 @@ static size_t late_room(size_t length, int kind)
 
 /* AMR-30 with NO_IMM_CMPL of what was announced: the callback comes from progress, in the handler and later, with every
  * result; and where one thread drives both sides in turn, not before the sender has its answer. */
-static void test_amr30_callback_from_progress_alone(void **state)
+API_TEST(test_amr30_callback_from_progress_alone)
 {
     static const size_t lengths[] = {1, 8, 1000, 8192, 16384, 16385, 65536, 131072, 262144};
-    struct cw_pair *pair = *state;
     int kinds = cw_test_reference() ? 1 : 4;
 
     for (int i = 0; i < 9 * 2 * kinds; i++) {
@@ -208,10 +204,9 @@ static void close_callback(void *request, ucs_status_t status, size_t length, vo
 }
 
 /* AMS-6: a receiver that closes by force as soon as it has the message leaves the sender its success. */
-static void test_ams6_receiver_closes_when_it_is_through(void **state)
+API_TEST(test_ams6_receiver_closes_when_it_is_through)
 {
     const struct cw_pair_config config = {.features = UCP_FEATURE_AM, .peer_mode = true};
-    struct cw_pair *pair = *state;
 
     cw_test_need_two_workers();
     for (int i = 0; i < (SIZES - 1) * 2; i++) {
@@ -254,9 +249,8 @@ static void count_callback(void *request, ucs_status_t status, size_t length, vo
 }
 
 /* AMR-36: a receive of which progress has not told yet, when its worker goes; and one that nobody waits for. */
-static void test_amr30_worker_ends_before_progress(void **state)
+API_TEST(test_amr30_worker_ends_before_progress)
 {
-    struct cw_pair *pair = *state;
     struct parked parked = park(pair, 1000);
     struct cw_buffer in = cw_buffer_new(1000);
     ucp_request_param_t param = cw_param_none();
@@ -293,9 +287,8 @@ static void test_amr30_worker_ends_before_progress(void **state)
     cw_buffer_free(&parked.out);
 }
 
-static void test_ams7_handler_returns_ok_without_fetching(void **state)
+API_TEST(test_ams7_handler_returns_ok_without_fetching)
 {
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink;
 
     cw_am_open(pair, NULL);
@@ -308,11 +301,10 @@ static void test_ams7_handler_returns_ok_without_fetching(void **state)
     cw_am_sink_free(sink);
 }
 
-static void test_ams7_status_of_the_handler(void **state)
+API_TEST(test_ams7_status_of_the_handler)
 {
     static const ucs_status_t answers[] = {UCS_ERR_NO_MEMORY, UCS_ERR_IO_ERROR, UCS_ERR_REJECTED,
                                            UCS_ERR_CANCELED, UCS_ERR_INVALID_PARAM, UCS_ERR_UNSUPPORTED};
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink;
 
     cw_am_open(pair, NULL);
@@ -326,10 +318,8 @@ static void test_ams7_status_of_the_handler(void **state)
     cw_am_sink_free(sink);
 }
 
-static void test_amr37_release_of_an_unfetched_message(void **state)
+API_TEST(test_amr37_release_of_an_unfetched_message)
 {
-    struct cw_pair *pair = *state;
-
     for (int i = 0; i < SIZES; i++) {
         struct parked parked = park(pair, sizes[i]);
 
@@ -342,9 +332,8 @@ static void test_amr37_release_of_an_unfetched_message(void **state)
     }
 }
 
-static void test_amr33_buffer_too_small(void **state)
+API_TEST(test_amr33_buffer_too_small)
 {
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink;
 
     cw_test_skip_reference("1.13 with its assertions aborts");
@@ -364,10 +353,8 @@ static void test_amr33_buffer_too_small(void **state)
     cw_am_sink_free(sink);
 }
 
-static void test_amr34_count_zero_drops(void **state)
+API_TEST(test_amr34_count_zero_drops)
 {
-    struct cw_pair *pair = *state;
-
     for (int i = 0; i < SIZES; i++) {
         struct parked parked = park(pair, sizes[i]);
         struct cw_op fetch = {0};
@@ -388,9 +375,8 @@ static void test_amr34_count_zero_drops(void **state)
     }
 }
 
-static void test_amr35_second_fetch_is_refused(void **state)
+API_TEST(test_amr35_second_fetch_is_refused)
 {
-    struct cw_pair *pair = *state;
     struct parked parked = park(pair, 3000001);
     struct cw_buffer in = cw_buffer_new(3000001);
     struct cw_op fetch = {0}, second = {0};
@@ -412,10 +398,9 @@ static void test_amr35_second_fetch_is_refused(void **state)
 }
 
 /* What is lent and used up in any order: fetched, released, refused, dropped (Traps AM). */
-static void test_amr36_many_descriptors_in_any_order(void **state)
+API_TEST(test_amr36_many_descriptors_in_any_order)
 {
     enum { COUNT = 200 };
-    struct cw_pair *pair = *state;
     struct parked parked = park(pair, 20000);
     struct cw_buffer in = cw_buffer_new(20000);
     struct cw_op *sends = calloc(COUNT, sizeof(*sends));
@@ -459,9 +444,8 @@ static void fetch_parked(struct cw_am_sink *sink)
     cw_am_fetch(&other->fetch, &other->fetched, other->worker, other->lent, other->data.data, other->length, 0);
 }
 
-static void test_amr36_fetch_from_another_callback(void **state)
+API_TEST(test_amr36_fetch_from_another_callback)
 {
-    struct cw_pair *pair = *state;
     struct parked parked = park(pair, 100000);
     struct cw_am_sink *other = cw_am_sink_new(pair->rx->worker, CW_AM_DROP);
 
@@ -479,9 +463,8 @@ static void test_amr36_fetch_from_another_callback(void **state)
 }
 
 /* WRK: a worker with descriptors that nobody fetched can be destroyed. */
-static void test_r23_destroy_with_unfetched_messages(void **state)
+API_TEST(test_r23_destroy_with_unfetched_messages)
 {
-    struct cw_pair *pair = *state;
     struct parked parked = park(pair, 50000);
 
     for (int i = 0; i < 5; i++) {
@@ -527,10 +510,9 @@ static int run_sender(int fd, const char *argument)
     }
 }
 
-static void test_amr38_sender_dies_before_the_fetch(void **state)
+API_TEST(test_amr38_sender_dies_before_the_fetch)
 {
     const struct cw_pair_config config = {.features = UCP_FEATURE_AM, .peer_mode = true};
-    struct cw_pair *pair = *state;
     struct cw_buffer in;
     struct cw_am_sink *sink;
     struct cw_remote remote;
@@ -561,10 +543,9 @@ static void test_amr38_sender_dies_before_the_fetch(void **state)
 }
 
 /* AMS-4: every protocol choice of the library gives the same content. */
-static void test_ams4_schemes(void **state)
+API_TEST(test_ams4_schemes)
 {
     static const char *const schemes[] = {"get_zcopy", "put_zcopy", "am"};
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink;
 
     for (int s = 0; s < 3; s++) {
@@ -582,33 +563,9 @@ static void test_ams4_schemes(void **state)
     }
 }
 
-#define T(test) cmocka_unit_test_setup_teardown(test, cw_test_setup, cw_test_teardown)
-
 int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {{"sender", run_sender}};
-    const struct CMUnitTest tests[] = {
-        T(test_amr13_fetch_inside),
-        T(test_amr36_fetch_later),
-        T(test_amr30_callback_from_progress_alone),
-        T(test_amr30_worker_ends_before_progress),
-        T(test_ams6_receiver_closes_when_it_is_through),
-        T(test_ams7_handler_returns_ok_without_fetching),
-        T(test_ams7_status_of_the_handler),
-        T(test_amr33_buffer_too_small),
-        T(test_amr34_count_zero_drops),
-        T(test_amr35_second_fetch_is_refused),
-        T(test_amr36_many_descriptors_in_any_order),
-        T(test_amr36_fetch_from_another_callback),
-        T(test_amr37_release_of_an_unfetched_message),
-        T(test_amr38_sender_dies_before_the_fetch),
-        T(test_ams4_schemes),
-        T(test_r23_destroy_with_unfetched_messages),
-    };
-    int code;
 
-    if (cw_test_role(argc, argv, roles, 1, &code)) {
-        return code;
-    }
-    return cmocka_run_group_tests_name("api.am_rndv", tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, 1);
 }

@@ -23,9 +23,8 @@ static size_t max_header(ucp_worker_h worker)
     return attr.max_am_header;
 }
 
-static void test_amr1_handler_needs_id_and_callback(void **state)
+API_TEST(test_amr1_handler_needs_id_and_callback)
 {
-    struct cw_pair *pair = *state;
     ucp_am_handler_param_t param;
 
     cw_am_open(pair, NULL);
@@ -57,9 +56,8 @@ static ucs_status_t plain_handler(void *arg, const void *header, size_t header_l
     return UCS_OK;
 }
 
-static void test_amr1_absent_argument_is_null(void **state)
+API_TEST(test_amr1_absent_argument_is_null)
 {
-    struct cw_pair *pair = *state;
     struct cw_op send = {0};
 
     cw_am_open(pair, NULL);
@@ -73,9 +71,8 @@ static void test_amr1_absent_argument_is_null(void **state)
     cw_pair_close(pair);
 }
 
-static void test_amr1_feature_is_needed(void **state)
+API_TEST(test_amr1_feature_is_needed)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
 
     cw_pair_open(pair, NULL); /* TAG alone */
@@ -86,11 +83,10 @@ static void test_amr1_feature_is_needed(void **state)
     cw_pair_close(pair);
 }
 
-static void test_amr2_sparse_sixteen_bit_ids(void **state)
+API_TEST(test_amr2_sparse_sixteen_bit_ids)
 {
     static const unsigned ids[] = {65535, 0, 7, 3, 255, 256, 32768, 1000};
     enum { IDS = sizeof(ids) / sizeof(ids[0]) };
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sinks[IDS];
 
     cw_am_open(pair, NULL);
@@ -111,11 +107,10 @@ static void test_amr2_sparse_sixteen_bit_ids(void **state)
 }
 
 /* AMR-2: what 16 bits do not hold is refused by every way, and is not taken for another id. */
-static void test_amr2_ids_beyond_sixteen_bits(void **state)
+API_TEST(test_amr2_ids_beyond_sixteen_bits)
 {
     static const size_t lengths[] = {0, 8, 40, 300, 3000, 100000, 800000};
     static const unsigned bad[] = {65536, 65536 + ID, 1u << 31 | ID, UINT_MAX};
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none(), with_flags = cw_param_none();
     struct cw_am_sink *sink, *other;
     char *data = calloc(1, 800000);
@@ -151,9 +146,8 @@ static void test_amr2_ids_beyond_sixteen_bits(void **state)
     free(data);
 }
 
-static void test_amr2_ids_belong_to_the_worker(void **state)
+API_TEST(test_amr2_ids_belong_to_the_worker)
 {
-    struct cw_pair *pair = *state;
     struct cw_am_sink *there, *back;
     struct cw_op send = {0};
 
@@ -200,16 +194,15 @@ static void replace_and_remove(struct cw_pair *pair, unsigned id)
     cw_am_sink_free(second);
 }
 
-static void test_amr3_replace_and_remove(void **state)
+API_TEST(test_amr3_replace_and_remove)
 {
-    replace_and_remove(*state, ID);
-    replace_and_remove(*state, 300);
-    replace_and_remove(*state, 65535);
+    replace_and_remove(pair, ID);
+    replace_and_remove(pair, 300);
+    replace_and_remove(pair, 65535);
 }
 
-static void test_amr4_flags(void **state)
+API_TEST(test_amr4_flags)
 {
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink;
 
     cw_am_open(pair, NULL);
@@ -233,9 +226,8 @@ static void install_next(struct cw_am_sink *sink)
     cw_am_install(sink->then_arg, 60000, 0); /* the table may have to grow under the running handler */
 }
 
-static void test_amr5_set_inside_a_callback(void **state)
+API_TEST(test_amr5_set_inside_a_callback)
 {
-    struct cw_pair *pair = *state;
     struct cw_am_sink *first, *second;
 
     cw_am_open(pair, NULL);
@@ -253,9 +245,8 @@ static void test_amr5_set_inside_a_callback(void **state)
     cw_am_sink_free(second);
 }
 
-static void test_amr6_unknown_id(void **state)
+API_TEST(test_amr6_unknown_id)
 {
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink;
     struct cw_op eager = {0}, big = {0}, rndv = {0};
     struct cw_buffer out = cw_buffer_new(100000);
@@ -285,11 +276,10 @@ static void test_amr6_unknown_id(void **state)
 }
 
 /* Registering some ids must leave all others empty (Traps AM). */
-static void test_amr6_neighbours_of_known_ids_are_unknown(void **state)
+API_TEST(test_amr6_neighbours_of_known_ids_are_unknown)
 {
     static const unsigned known[] = {7, 3, 65535, 12};
     static const unsigned unknown[] = {0, 1, 2, 4, 6, 8, 11, 13, 15, 16, 255, 256, 259, 32767, 65534};
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink;
     char text[8192];
     int saved[2], file;
@@ -312,10 +302,9 @@ static void test_amr6_neighbours_of_known_ids_are_unknown(void **state)
     cw_am_sink_free(sink);
 }
 
-static void test_ams1_header_sizes(void **state)
+API_TEST(test_ams1_header_sizes)
 {
     static const size_t payloads[] = {0, 1, 100, 9000, 100000};
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink;
     size_t most;
 
@@ -338,9 +327,8 @@ static void test_ams1_header_sizes(void **state)
     cw_am_sink_free(sink);
 }
 
-static void test_ams1_header_too_long(void **state)
+API_TEST(test_ams1_header_too_long)
 {
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink;
     char *header = calloc(1, 1 << 20);
 
@@ -363,10 +351,9 @@ static void test_ams1_header_too_long(void **state)
     free(header);
 }
 
-static void test_ams2_empty_parts_with_garbage_pointers(void **state)
+API_TEST(test_ams2_empty_parts_with_garbage_pointers)
 {
     static void *const pointers[] = {NULL, (void *)1, (void *)~(uintptr_t)0};
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink;
 
     cw_am_open(pair, NULL);
@@ -396,10 +383,9 @@ static void test_ams2_empty_parts_with_garbage_pointers(void **state)
 }
 
 /* Over a fresh endpoint the send is queued until the connection is up; over an old one it goes at once. */
-static void test_ams3_header_may_be_wiped_after_the_call(void **state)
+API_TEST(test_ams3_header_may_be_wiped_after_the_call)
 {
     static const size_t lengths[] = {0, 8, 8192, 100000};
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink;
     char header[64];
 
@@ -429,10 +415,9 @@ static void test_ams3_header_may_be_wiped_after_the_call(void **state)
     }
 }
 
-static void test_ams4_sizes_and_protocols(void **state)
+API_TEST(test_ams4_sizes_and_protocols)
 {
     static const char *const thresholds[] = {NULL, "0", "1000", "inf"};
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink;
 
     for (int t = 0; t < 4; t++) {
@@ -453,9 +438,8 @@ static void test_ams4_sizes_and_protocols(void **state)
 }
 
 /* AMS-4: a contradiction, which is refused here. */
-static void test_ams4_both_protocols(void **state)
+API_TEST(test_ams4_both_protocols)
 {
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink;
     struct cw_op send = {0};
 
@@ -471,7 +455,7 @@ static void test_ams4_both_protocols(void **state)
     cw_am_sink_free(sink);
 }
 
-static void test_ams4_threshold_counts_header_and_payload(void **state)
+API_TEST(test_ams4_threshold_counts_header_and_payload)
 {
     static const struct {
         const char *threshold;
@@ -481,7 +465,6 @@ static void test_ams4_threshold_counts_header_and_payload(void **state)
         {"4000", 0, 3000, false}, {"4000", 0, 5000, true},      {"4000", 900, 2000, false},
         {"4000", 1000, 3500, true}, {"inf", 100, 3000001, false}, {"0", 0, 1, true},
     };
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -498,9 +481,8 @@ static void test_ams4_threshold_counts_header_and_payload(void **state)
     }
 }
 
-static void test_ams6_eager_completion_is_local(void **state)
+API_TEST(test_ams6_eager_completion_is_local)
 {
-    struct cw_pair *pair = *state;
     struct cw_am_sink *sink;
     struct cw_op send = {0};
 
@@ -529,11 +511,10 @@ static void count_late(struct cw_am_sink *sink)
     *late += number != (uint64_t)sink->calls - 1;
 }
 
-static void test_ams30_order_within_a_protocol(void **state)
+API_TEST(test_ams30_order_within_a_protocol)
 {
     enum { COUNT = 300 };
     static const size_t most[] = {100, 50000, 100};
-    struct cw_pair *pair = *state;
     struct cw_op *sends = calloc(COUNT, sizeof(*sends));
     struct cw_buffer data = cw_buffer_new(50000);
     struct cw_am_sink *sink;
@@ -582,9 +563,8 @@ static void answer_back(struct cw_am_sink *sink)
     }
 }
 
-static void test_ams9_sends_from_callbacks(void **state)
+API_TEST(test_ams9_sends_from_callbacks)
 {
-    struct cw_pair *pair = *state;
     struct cw_am_sink *there, *back;
     struct cw_op send = {0};
 
@@ -606,35 +586,4 @@ static void test_ams9_sends_from_callbacks(void **state)
     cw_pair_close(pair);
     cw_am_sink_free(there);
     cw_am_sink_free(back);
-}
-
-#define T(test) cmocka_unit_test_setup_teardown(test, cw_test_setup, cw_test_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(test_amr1_handler_needs_id_and_callback),
-        T(test_amr1_absent_argument_is_null),
-        T(test_amr1_feature_is_needed),
-        T(test_amr2_sparse_sixteen_bit_ids),
-        T(test_amr2_ids_beyond_sixteen_bits),
-        T(test_amr2_ids_belong_to_the_worker),
-        T(test_amr3_replace_and_remove),
-        T(test_amr4_flags),
-        T(test_amr5_set_inside_a_callback),
-        T(test_amr6_unknown_id),
-        T(test_amr6_neighbours_of_known_ids_are_unknown),
-        T(test_ams1_header_sizes),
-        T(test_ams1_header_too_long),
-        T(test_ams2_empty_parts_with_garbage_pointers),
-        T(test_ams3_header_may_be_wiped_after_the_call),
-        T(test_ams4_sizes_and_protocols),
-        T(test_ams4_both_protocols),
-        T(test_ams4_threshold_counts_header_and_payload),
-        T(test_ams6_eager_completion_is_local),
-        T(test_ams9_sends_from_callbacks),
-        T(test_ams30_order_within_a_protocol),
-    };
-
-    return cmocka_run_group_tests_name("api.am_send", tests, NULL, NULL);
 }

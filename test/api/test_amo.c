@@ -279,18 +279,15 @@ static int matrix_teardown(void **state)
 }
 
 /* AMO-2. */
-static void test_all_in_one_process(void **state)
+API_TEST_WITH(test_all_in_one_process, cw_test_setup, matrix_teardown)
 {
-    struct cw_pair *pair = *state;
-
     cw_pair_open(pair, &config);
     run_all(pair, NULL);
     cw_pair_close(pair);
 }
 
-static void test_all_in_two_processes(void **state)
+API_TEST_WITH(test_all_in_two_processes, cw_test_setup, matrix_teardown)
 {
-    struct cw_pair *pair = *state;
     struct cw_servant servant;
 
     cw_test_need_two_processes();
@@ -303,9 +300,8 @@ static void test_all_in_two_processes(void **state)
  * AMO-11, R17: posted ones before there is a connection, many of them, from one word that changes each time.
  * N22-112.
  */
-static void test_amo11_captured(void **state)
+API_TEST(test_amo11_captured)
 {
-    struct cw_pair *pair = *state;
     long count = cw_test_scaled(20000);
     uint64_t operand, sum = 0;
     ucp_request_param_t param = cw_param_none();
@@ -332,10 +328,9 @@ static void test_amo11_captured(void **state)
 }
 
 /* Many fetching ones under way at once: each value comes once. */
-static void test_amo10_many_fetches(void **state)
+API_TEST(test_amo10_many_fetches)
 {
     enum { COUNT = 3000 };
-    struct cw_pair *pair = *state;
     struct cw_op *ops = calloc(COUNT, sizeof(*ops));
     uint64_t *replies = calloc(COUNT, 8), one = 1;
     bool *seen = calloc(COUNT, 1);
@@ -451,9 +446,8 @@ static void refuse_old(struct cw_target *target)
 }
 
 /* OPA-10. */
-static void test_amo1_refused(void **state)
+API_TEST(test_amo1_refused)
 {
-    struct cw_pair *pair = *state;
     struct cw_target target;
 
     cw_pair_open(pair, &config);
@@ -474,10 +468,9 @@ static void test_amo1_refused(void **state)
 }
 
 /* A word of which a part lies outside, or all of it. */
-static void test_rma5_words_outside(void **state)
+API_TEST(test_rma5_words_outside)
 {
     static const int64_t offsets[] = {-8, 96, 104, 1 << 20};
-    struct cw_pair *pair = *state;
     char *bytes = aligned_alloc(8, 304);
     struct cw_target target;
 
@@ -507,9 +500,8 @@ static void test_rma5_words_outside(void **state)
     cw_pair_close(pair);
 }
 
-static void test_ctx12_features_of_widths(void **state)
+API_TEST(test_ctx12_features_of_widths)
 {
-    struct cw_pair *pair = *state;
     struct cw_target target;
 
     cw_test_skip_reference("it looks for transports instead");
@@ -533,19 +525,6 @@ static void test_ctx12_features_of_widths(void **state)
 int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {CW_SERVANT_ROLE};
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_all_in_one_process, cw_test_setup, matrix_teardown),
-        cmocka_unit_test_setup_teardown(test_all_in_two_processes, cw_test_setup, matrix_teardown),
-        cmocka_unit_test_setup_teardown(test_amo11_captured, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_amo10_many_fetches, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_amo1_refused, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_rma5_words_outside, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ctx12_features_of_widths, cw_test_setup, cw_test_teardown),
-    };
-    int code;
 
-    if (cw_test_role(argc, argv, roles, sizeof(roles) / sizeof(roles[0]), &code)) {
-        return code;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, sizeof(roles) / sizeof(roles[0]));
 }

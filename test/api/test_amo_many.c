@@ -299,20 +299,20 @@ static void concur(struct cw_pair *pair, enum cw_memory kind, const char *const 
     cw_side_destroy(&pair->sides[0]);
 }
 
-static void test_amo14_allocated(void **state)
+API_TEST(test_amo14_allocated)
 {
     cw_test_need_two_processes();
-    concur(*state, CW_MEMORY_ALLOCATED, NULL);
+    concur(pair, CW_MEMORY_ALLOCATED, NULL);
 }
 
-static void test_amo14_heap(void **state)
+API_TEST(test_amo14_heap)
 {
     cw_test_need_two_processes();
-    concur(*state, CW_MEMORY_HEAP, NULL);
+    concur(pair, CW_MEMORY_HEAP, NULL);
 }
 
 /* Peers that come by different ways: directly, by packets over shared memory, over a network. */
-static void test_amo14_mixed_transports(void **state)
+API_TEST(test_amo14_mixed_transports)
 {
     static const char *const tls[CLIENTS] = {"self,tcp", "self,posix", "self,shm,tcp"};
 
@@ -322,22 +322,13 @@ static void test_amo14_mixed_transports(void **state)
     }
     cw_test_skip_reference("1.13 wants all processes to be equal");
     setenv("UCX_TLS", "self,shm,tcp", 1);
-    concur(*state, CW_MEMORY_ALLOCATED, tls);
-    concur(*state, CW_MEMORY_SHARED, tls);
+    concur(pair, CW_MEMORY_ALLOCATED, tls);
+    concur(pair, CW_MEMORY_SHARED, tls);
 }
 
 int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {{"client", client_run}};
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_amo14_allocated, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_amo14_heap, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_amo14_mixed_transports, cw_test_setup, cw_test_teardown),
-    };
-    int code;
 
-    if (cw_test_role(argc, argv, roles, sizeof(roles) / sizeof(roles[0]), &code)) {
-        return code;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, sizeof(roles) / sizeof(roles[0]));
 }

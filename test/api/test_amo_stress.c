@@ -516,13 +516,12 @@ static unsigned stress(int allocated, const char *const *tls)
     return mapped;
 }
 
-static void test_library_memory(void **state)
+API_TEST(test_library_memory)
 {
     const char *tls = getenv("UCX_TLS");
     const char *const all[PROCESSES] = {tls, tls, tls, tls};
     unsigned mapped;
 
-    (void)state;
     cw_test_need_two_processes();
     mapped = stress(1, all);
     if (cw_test_tls_has("shm")) {
@@ -530,22 +529,20 @@ static void test_library_memory(void **state)
     }
 }
 
-static void test_user_memory(void **state)
+API_TEST(test_user_memory)
 {
     const char *tls = getenv("UCX_TLS");
     const char *const all[PROCESSES] = {tls, tls, tls, tls};
 
-    (void)state;
     cw_test_need_two_processes();
     assert_int_equal(stress(0, all), 0);
 }
 
 /* The same words, by loads and stores and by packets at once. */
-static void test_both_ways(void **state)
+API_TEST(test_both_ways)
 {
     const char *const mixed_tls[PROCESSES] = {"self,shm", "self,tcp", "self,shm", "self,tcp"};
 
-    (void)state;
     if (!cw_test_tls_has("shm")) {
         print_message("Needs shm\n");
         skip();
@@ -558,15 +555,6 @@ static void test_both_ways(void **state)
 int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {{"process", run_process}};
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_library_memory, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_user_memory, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_both_ways, cw_test_setup, cw_test_teardown),
-    };
-    int code;
 
-    if (cw_test_role(argc, argv, roles, 1, &code)) {
-        return code;
-    }
-    return cmocka_run_group_tests_name("api.amo_stress", tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, 1);
 }

@@ -37,11 +37,10 @@ static void receive_numbers(struct cw_pair *pair, unsigned count)
     }
 }
 
-static void test_burst(void **state)
+API_TEST(test_burst)
 {
     static struct cw_op sends[BURST];
     static uint64_t values[BURST];
-    struct cw_pair *pair = *state;
 
     cw_pair_open(pair, NULL);
     warm_up(pair);
@@ -91,10 +90,8 @@ static void mixed_burst(struct cw_pair *pair, bool posted)
     }
 }
 
-static void test_mixed_lengths(void **state)
+API_TEST(test_mixed_lengths)
 {
-    struct cw_pair *pair = *state;
-
     cw_pair_open(pair, NULL);
     warm_up(pair);
     mixed_burst(pair, true);
@@ -135,10 +132,8 @@ static void long_burst(struct cw_pair *pair, bool posted)
     cw_buffer_free(&to);
 }
 
-static void test_long_burst(void **state)
+API_TEST(test_long_burst)
 {
-    struct cw_pair *pair = *state;
-
     cw_pair_open(pair, NULL);
     warm_up(pair);
     long_burst(pair, true);
@@ -147,10 +142,9 @@ static void test_long_burst(void **state)
     cw_pair_close(pair);
 }
 
-static void test_burst_then_close(void **state)
+API_TEST(test_burst_then_close)
 {
     static uint64_t values[BURST];
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     ucs_status_ptr_t results[BURST], closing;
 
@@ -170,9 +164,8 @@ static void test_burst_then_close(void **state)
 }
 
 /* What is kept back must not be slept on. */
-static void test_burst_keeps_awake(void **state)
+API_TEST(test_burst_keeps_awake)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     uint64_t values[2] = {0, 1};
     ucs_status_ptr_t results[2];
@@ -191,17 +184,4 @@ static void test_burst_keeps_awake(void **state)
     }
     receive_numbers(pair, 2);
     cw_pair_close(pair);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_burst, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_mixed_lengths, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_long_burst, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_burst_then_close, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_burst_keeps_awake, cw_test_setup, cw_test_teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

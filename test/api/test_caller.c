@@ -13,10 +13,9 @@
 static const struct cw_pair_config plain = {.features = CW_RMA_FEATURES};
 
 /* ABU-23: the peer gets any mixture of a buffer that is changed before completion, and nothing else breaks. */
-static void test_abu23_buffer_changed_too_early(void **state)
+API_TEST(test_abu23_buffer_changed_too_early)
 {
     enum { LONG = 3000000 };
-    struct cw_pair *pair = *state;
     struct cw_buffer out = cw_buffer_new(LONG), in = cw_buffer_new(LONG);
 
     cw_pair_open(pair, NULL);
@@ -41,12 +40,11 @@ static void test_abu23_buffer_changed_too_early(void **state)
 }
 
 /* CFG-40: each device of a list that is not there is told of, unless the setting forbids it. */
-static void test_cfg40_absent_device_is_told(void **state)
+API_TEST(test_cfg40_absent_device_is_told)
 {
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
     char text[8192];
 
-    (void)state;
     cw_test_skip_reference("1.13 has other words");
     for (int quiet = 0; quiet < 2; quiet++) {
         ucp_config_t *config;
@@ -67,7 +65,7 @@ static void test_cfg40_absent_device_is_told(void **state)
 }
 
 /* CFG-40: a long list costs a line for each of its first 100 names, and one for the rest. */
-static void test_cfg40_long_lists(void **state)
+API_TEST(test_cfg40_long_lists)
 {
     static const char *const lists[][2] = {{"TLS", "self,tcp"}, {"NET_DEVICES", "all"}, {"SELF_DEVICES", "memory"}};
     enum { NAMES = 5000 };
@@ -77,7 +75,6 @@ static void test_cfg40_long_lists(void **state)
     ucp_context_h context;
     int saved[2], file, length, lines;
 
-    (void)state;
     cw_test_skip_reference("1.13 has no bound");
     assert_true(text != NULL && list != NULL);
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
@@ -105,7 +102,7 @@ static void test_cfg40_long_lists(void **state)
 
 /* A transport that was asked for and is not there: the log says why, be it not built, or without device, library or
  * provider. */
-static void test_absent_transport_says_why(void **state)
+API_TEST(test_absent_transport_says_why)
 {
     static const char *const absent[][2] = {{"ib", "verbs: "}, {"rc", "verbs: "}, {"cxi", "ofi: "}};
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
@@ -114,7 +111,6 @@ static void test_absent_transport_says_why(void **state)
     ucp_context_h context;
     int saved[2], file;
 
-    (void)state;
     cw_test_skip_reference("it does not say why");
     for (size_t i = 0; i < sizeof(absent) / sizeof(absent[0]); i++) {
         assert_int_equal(ucp_config_read(NULL, NULL, &config), UCS_OK);
@@ -133,7 +129,7 @@ static void test_absent_transport_says_why(void **state)
 }
 
 /* One letter wrong, or two in the wrong order. */
-static void test_misspelt_transport_is_guessed(void **state)
+API_TEST(test_misspelt_transport_is_guessed)
 {
     static const char *const misspelt[][2] = {{"tpc", "(maybe: tcp?)"}, {"sefl", "(maybe: self?)"}, {"xyz", NULL}};
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
@@ -142,7 +138,6 @@ static void test_misspelt_transport_is_guessed(void **state)
     ucp_context_h context;
     int saved[2], file;
 
-    (void)state;
     cw_test_skip_reference("it does not guess");
     for (size_t i = 0; i < sizeof(misspelt) / sizeof(misspelt[0]); i++) {
         assert_int_equal(ucp_config_read(NULL, NULL, &config), UCS_OK);
@@ -204,10 +199,9 @@ static void finish(void *state)
     assert_true(inside);
 }
 
-static void test_dt14_packs_inside_calls(void **state)
+API_TEST(test_dt14_packs_inside_calls)
 {
     const ucp_generic_dt_ops_t ops = {start_pack, start_state, packed_size, pack, unpack, finish};
-    struct cw_pair *pair = *state;
     struct cw_buffer out = cw_buffer_new(CW_MIB), in = cw_buffer_new(CW_MIB);
     struct cw_op send = {0}, recv = {0};
     ucp_request_param_t param;
@@ -261,10 +255,9 @@ static void close_at_once(void *arg, ucp_ep_h ep, ucs_status_t status)
     closing = ucp_ep_close_nbx(ep, &param);
 }
 
-static void test_err13_close_inside_the_error_handler(void **state)
+API_TEST(test_err13_close_inside_the_error_handler)
 {
     static const struct cw_pair_config alone = {.features = UCP_FEATURE_TAG, .no_endpoints = true};
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     ucp_ep_params_t params;
     ucs_status_ptr_t send;
@@ -308,9 +301,8 @@ static void test_err13_close_inside_the_error_handler(void **state)
 }
 
 /* N22-28, N22-29: bit 0, and that of RDMA memory at most, where the process has loaded no accelerator's driver. */
-static void test_n22_28_memory_types(void **state)
+API_TEST(test_n22_28_memory_types)
 {
-    struct cw_pair *pair = *state;
     ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
 
     cw_pair_open(pair, NULL);
@@ -349,23 +341,22 @@ static void put_twice(struct cw_pair *pair, const char *name, const char *value)
     cw_pair_close(pair);
 }
 
-static void test_n22_113_proto_enable(void **state)
+API_TEST(test_n22_113_proto_enable)
 {
     cw_test_skip_reference("1.13 has two engines");
-    put_twice(*state, "UCX_PROTO_ENABLE", "n");
+    put_twice(pair, "UCX_PROTO_ENABLE", "n");
 }
 
-static void test_n22_118_fence_mode(void **state)
+API_TEST(test_n22_118_fence_mode)
 {
     cw_test_skip_reference("1.13 does not know the word");
-    put_twice(*state, "UCX_FENCE_MODE", "ep_based");
+    put_twice(pair, "UCX_FENCE_MODE", "ep_based");
 }
 
 /* RMA-11: the target has no endpoint to the origin, and makes none. */
-static void test_rma11_target_without_endpoint(void **state)
+API_TEST(test_rma11_target_without_endpoint)
 {
     static const struct cw_pair_config alone = {.features = CW_RMA_FEATURES, .no_endpoints = true};
-    struct cw_pair *pair = *state;
     struct cw_target target;
 
     cw_pair_open(pair, &alone);
@@ -377,9 +368,8 @@ static void test_rma11_target_without_endpoint(void **state)
 }
 
 /* VER-26: a synchronous message that waits as a whole is received in the call. */
-static void test_ver26_waiting_synchronous_message(void **state)
+API_TEST(test_ver26_waiting_synchronous_message)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     ucp_tag_recv_info_t info;
     uint64_t out = 26, in = 0;
@@ -396,10 +386,8 @@ static void test_ver26_waiting_synchronous_message(void **state)
 }
 
 /* WRK-29: memory goes before the worker, or behind it. */
-static void test_wrk29_memory_goes_when_it_likes(void **state)
+API_TEST(test_wrk29_memory_goes_when_it_likes)
 {
-    struct cw_pair *pair = *state;
-
     for (int behind = 0; behind < 2; behind++) {
         struct cw_target target;
         struct cw_region other;
@@ -425,27 +413,4 @@ static void test_wrk29_memory_goes_when_it_likes(void **state)
         }
         memset(pair->sides, 0, sizeof(pair->sides));
     }
-}
-
-#define T(test) cmocka_unit_test_setup_teardown(test, cw_test_setup, cw_test_teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(test_abu23_buffer_changed_too_early),
-        T(test_cfg40_absent_device_is_told),
-        T(test_cfg40_long_lists),
-        T(test_absent_transport_says_why),
-        T(test_misspelt_transport_is_guessed),
-        T(test_dt14_packs_inside_calls),
-        T(test_err13_close_inside_the_error_handler),
-        T(test_n22_28_memory_types),
-        T(test_n22_113_proto_enable),
-        T(test_n22_118_fence_mode),
-        T(test_rma11_target_without_endpoint),
-        T(test_ver26_waiting_synchronous_message),
-        T(test_wrk29_memory_goes_when_it_likes),
-    };
-
-    return cmocka_run_group_tests_name("api.caller", tests, NULL, NULL);
 }

@@ -9,7 +9,6 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define T(name)        cmocka_unit_test_setup_teardown(name, cw_test_setup, cw_test_teardown)
 #define REFUSED(call)  assert_int_equal(call, UCS_ERR_INVALID_PARAM)
 #define REFUSED_P(ptr) assert_int_equal(UCS_PTR_RAW_STATUS(ptr), UCS_ERR_INVALID_PARAM)
 
@@ -64,11 +63,10 @@ static ucs_status_t set_handler(struct cw_pair *pair, uint64_t mask, uint32_t fl
 }
 
 /* ABU-3 */
-static void test_abu3_checks_that_are_always_on(void **state)
+API_TEST(test_abu3_checks_that_are_always_on)
 {
     const uint64_t region = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
                    id = UCP_AM_HANDLER_PARAM_FIELD_ID, cb = UCP_AM_HANDLER_PARAM_FIELD_CB;
-    struct cw_pair *pair = *state;
     ucp_worker_params_t worker = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE, .thread_mode = 77};
     ucp_mem_advise_params_t far = {.field_mask = UCP_MEM_ADVISE_PARAM_FIELD_ADDRESS |
                                                  UCP_MEM_ADVISE_PARAM_FIELD_LENGTH | UCP_MEM_ADVISE_PARAM_FIELD_ADVICE,
@@ -110,9 +108,8 @@ static void test_abu3_checks_that_are_always_on(void **state)
 }
 
 /* ABU-4 */
-static void test_abu4_checks_that_some_builds_lack(void **state)
+API_TEST(test_abu4_checks_that_some_builds_lack)
 {
-    struct cw_pair *pair = *state;
     uint64_t words[4] = {0};
     ucp_request_param_t param = cw_param_none(), word = cw_param_none();
     ucp_mem_map_params_t params;
@@ -173,27 +170,15 @@ static void test_abu4_checks_that_some_builds_lack(void **state)
 }
 
 /* ABU-10: the worker reports to a descriptor of the program's, and has none of its own to give. */
-static void test_abu10_legal_but_not_possible(void **state)
+API_TEST(test_abu10_legal_but_not_possible)
 {
     struct cw_side side;
     int own, fd;
 
-    (void)state;
     own = epoll_create1(EPOLL_CLOEXEC);
     assert_true(own >= 0);
     cw_side_open_on_epoll(&side, own, NULL, 0);
     assert_int_equal(ucp_worker_get_efd(side.worker, &fd), UCS_ERR_UNSUPPORTED);
     cw_side_destroy(&side);
     close(own);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(test_abu3_checks_that_are_always_on),
-        T(test_abu4_checks_that_some_builds_lack),
-        T(test_abu10_legal_but_not_possible),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

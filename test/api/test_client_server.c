@@ -156,32 +156,28 @@ static void both_ways(ucp_worker_h server, ucp_worker_h acceptor, ucp_worker_h c
     free(to_client);
 }
 
-static void test_cs20_cs33_nothing_sent_before_is_lost_peer_mode(void **state)
+CS_TEST(test_cs20_cs33_nothing_sent_before_is_lost_peer_mode)
 {
-    (void)state;
     for (int i = 0; i < 4; i++) {
         both_ways(cs_workers[0], cs_workers[0], cs_workers[1], UCP_ERR_HANDLING_MODE_PEER, i % 2);
     }
 }
 
-static void test_cs20_cs33_nothing_sent_before_is_lost_none_mode(void **state)
+CS_TEST(test_cs20_cs33_nothing_sent_before_is_lost_none_mode)
 {
-    (void)state;
     for (int i = 0; i < 4; i++) {
         both_ways(cs_workers[0], cs_workers[0], cs_workers[1], i < 2 ? UCP_ERR_HANDLING_MODE_NONE : CS_NO_MODE, i % 2);
     }
 }
 
-static void test_cs9_cs33_on_another_worker(void **state)
+CS_TEST(test_cs9_cs33_on_another_worker)
 {
-    (void)state;
     cs_workers[2] = cs_worker_new(UCS_THREAD_MODE_SINGLE);
     both_ways(cs_workers[0], cs_workers[2], cs_workers[1], UCP_ERR_HANDLING_MODE_PEER, true);
 }
 
-static void test_cs30_one_worker_for_both(void **state)
+CS_TEST(test_cs30_one_worker_for_both)
 {
-    (void)state;
     both_ways(cs_workers[0], cs_workers[0], cs_workers[0], UCP_ERR_HANDLING_MODE_PEER, true);
     both_ways(cs_workers[0], cs_workers[1], cs_workers[0], UCP_ERR_HANDLING_MODE_PEER, true);
     both_ways(cs_workers[0], cs_workers[1], cs_workers[1], UCP_ERR_HANDLING_MODE_PEER, true);
@@ -201,13 +197,12 @@ static ucs_status_t socket_addresses(ucp_ep_h ep, struct sockaddr_in *local, str
 }
 
 /* EP-31, ERR-15. */
-static void test_ep30_socket_addresses_of_both_sides(void **state)
+CS_TEST(test_ep30_socket_addresses_of_both_sides)
 {
     struct sockaddr_in client_local, client_remote, server_local, server_remote;
     struct cs_listener listener;
     struct cs_couple couple;
 
-    (void)state;
     cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
     cs_couple(&couple, &listener, UCP_ERR_HANDLING_MODE_PEER);
     cs_talk(couple.client, cs_workers[0], 8);
@@ -239,7 +234,7 @@ static ucs_status_t connect_from(const struct sockaddr_storage *to, const char *
     return ucp_ep_create(cs_workers[1], &params, ep_p);
 }
 
-static void test_cs21_local_address(void **state)
+CS_TEST(test_cs21_local_address)
 {
     struct sockaddr_in local, remote;
     struct cs_listener listener;
@@ -247,7 +242,6 @@ static void test_cs21_local_address(void **state)
     ucs_status_t status;
     ucp_ep_h client, server;
 
-    (void)state;
     cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
     assert_int_equal(connect_from(&listener.name, "127.0.0.9", &client), UCS_OK);
     cs_until(&listener.num_requests, 1, "connection request");
@@ -270,13 +264,12 @@ static void test_cs21_local_address(void **state)
     ucp_listener_destroy(listener.handle);
 }
 
-static void test_cs20_wrong_parameters(void **state)
+CS_TEST(test_cs20_wrong_parameters)
 {
     struct sockaddr_storage name = cs_name("127.0.0.1", 1);
     ucp_ep_h ep = (ucp_ep_h)&ep;
     ucp_ep_params_t params;
 
-    (void)state;
     memset(&params, 0xff, sizeof(params));
     params.field_mask = UCP_EP_PARAM_FIELD_FLAGS;
     params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
@@ -299,7 +292,7 @@ static void test_cs20_wrong_parameters(void **state)
  * CS-22: a flush shows the connection.
  * CS-27: the first manager of the default list, rdmacm, is not there; the next one serves.
  */
-static void test_cs22_flush_shows_it(void **state)
+CS_TEST(test_cs22_flush_shows_it)
 {
     ucp_request_param_t param = cw_param_none();
     struct cs_listener listener;
@@ -307,7 +300,6 @@ static void test_cs22_flush_shows_it(void **state)
     ucs_status_ptr_t flush;
     uint64_t out = 3;
 
-    (void)state;
     cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
     couple.client = cs_connect(cs_workers[1], &listener.name, UCP_ERR_HANDLING_MODE_PEER, &couple.client_errors);
     flush = cs_send(couple.client, &out, 8, 4);
@@ -367,7 +359,7 @@ static void *client_thread(void *arg)
     return NULL;
 }
 
-static void test_threads_multi(void **state)
+CS_TEST(test_threads_multi)
 {
     ucp_request_param_t param = cw_param_none();
     struct cs_listener *listener = calloc(1, sizeof(*listener));
@@ -376,7 +368,6 @@ static void test_threads_multi(void **state)
     int accepted = 0;
     uint64_t in;
 
-    (void)state;
     assert_non_null(listener);
     cs_listen(listener, cs_workers[0], "127.0.0.1", false);
     thread_target = listener->name;
@@ -446,34 +437,31 @@ static void check_modes_differ(const int modes[2])
     ucp_listener_destroy(listener.handle);
 }
 
-static void test_cs15_modes_differ(void **state)
+CS_TEST(test_cs15_modes_differ)
 {
     const int modes[2] = {UCP_ERR_HANDLING_MODE_PEER, UCP_ERR_HANDLING_MODE_NONE};
 
-    (void)state;
     check_modes_differ(modes);
 }
 
 #if UCP_API_VERSION >= UCP_VERSION(1, 21)
-static void test_n22_73_failover_differs(void **state)
+CS_TEST(test_n22_73_failover_differs)
 {
     static const int modes[][2] = {{UCP_ERR_HANDLING_MODE_PEER, UCP_ERR_HANDLING_MODE_FAILOVER},
                                    {UCP_ERR_HANDLING_MODE_NONE, UCP_ERR_HANDLING_MODE_FAILOVER}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
         check_modes_differ(modes[i]);
     }
 }
 
 /* N22-72: by socket address the mode is accepted and acts as PEER, at a server that names none as well. */
-static void test_n22_72_failover_acts_as_peer(void **state)
+CS_TEST(test_n22_72_failover_acts_as_peer)
 {
     struct cs_errors errors = {0}, server_errors = {0};
     ucp_ep_h client, server;
     struct cs_listener listener;
 
-    (void)state;
     cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
     client = cs_connect(cs_workers[1], &listener.name, UCP_ERR_HANDLING_MODE_FAILOVER, &errors);
     cs_until(&listener.num_requests, 1, "connection request");
@@ -490,25 +478,3 @@ static void test_n22_72_failover_acts_as_peer(void **state)
     ucp_listener_destroy(listener.handle);
 }
 #endif
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cs_test(test_cs15_modes_differ),
-#if UCP_API_VERSION >= UCP_VERSION(1, 21)
-        cs_test(test_n22_73_failover_differs),
-        cs_test(test_n22_72_failover_acts_as_peer),
-#endif
-        cs_test(test_cs20_wrong_parameters),
-        cs_test(test_cs20_cs33_nothing_sent_before_is_lost_peer_mode),
-        cs_test(test_cs20_cs33_nothing_sent_before_is_lost_none_mode),
-        cs_test(test_cs9_cs33_on_another_worker),
-        cs_test(test_cs30_one_worker_for_both),
-        cs_test(test_ep30_socket_addresses_of_both_sides),
-        cs_test(test_cs21_local_address),
-        cs_test(test_cs22_flush_shows_it),
-        cs_test(test_threads_multi),
-    };
-
-    return cmocka_run_group_tests_name("api.client_server", tests, NULL, NULL);
-}

@@ -83,7 +83,7 @@ static struct sockaddr_storage nobody_listens(void)
     return name;
 }
 
-static void test_cs24_rejected_with_all_kinds_waiting(void **state)
+CS_TEST(test_cs24_rejected_with_all_kinds_waiting)
 {
     const int modes[2] = {UCP_ERR_HANDLING_MODE_PEER, UCP_ERR_HANDLING_MODE_NONE};
     ucs_status_ptr_t requests[KINDS];
@@ -91,7 +91,6 @@ static void test_cs24_rejected_with_all_kinds_waiting(void **state)
     struct cs_errors errors;
     ucp_ep_h ep;
 
-    (void)state;
     cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
     for (int i = 0; i < 2; i++) {
         errors = (struct cs_errors){0};
@@ -104,7 +103,7 @@ static void test_cs24_rejected_with_all_kinds_waiting(void **state)
     ucp_listener_destroy(listener.handle);
 }
 
-static void test_cs25_cs31_nobody_listens(void **state)
+CS_TEST(test_cs25_cs31_nobody_listens)
 {
     const int modes[3] = {UCP_ERR_HANDLING_MODE_PEER, UCP_ERR_HANDLING_MODE_NONE, CS_NO_MODE};
     struct sockaddr_storage name = nobody_listens();
@@ -112,7 +111,6 @@ static void test_cs25_cs31_nobody_listens(void **state)
     struct cs_errors errors;
     ucp_ep_h ep;
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         errors = (struct cs_errors){0};
         ep = cs_connect(cs_workers[1], &name, modes[i], &errors);
@@ -125,14 +123,13 @@ static void test_cs25_cs31_nobody_listens(void **state)
     }
 }
 
-static void test_cs26_no_route(void **state)
+CS_TEST(test_cs26_no_route)
 {
     struct sockaddr_storage name = cs_name("255.255.255.255", 9);
     ucs_status_ptr_t requests[KINDS];
     struct cs_errors errors = {0};
     ucp_ep_h ep;
 
-    (void)state;
     cw_test_skip_reference("it fails at once there");
     ep = cs_connect(cs_workers[1], &name, UCP_ERR_HANDLING_MODE_PEER, &errors);
     post_all(ep, requests);
@@ -156,9 +153,8 @@ static int silent_place(struct sockaddr_storage *name, int fillers[2])
 }
 
 /* CS-26: 1 s asked for, which the system counts as one further attempt: 1 s and 2 s. */
-static void test_cs26_nobody_answers(void **state)
+CS_TEST(test_cs26_nobody_answers)
 {
-    struct cw_pair *pair = *state;
     struct sockaddr_storage name;
     ucs_status_ptr_t requests[KINDS];
     struct cs_errors errors = {0};
@@ -218,10 +214,9 @@ static void open_on(struct cw_side *side, const char *device)
 }
 
 /* No data goes by an excluded device, though client and server meet by it. */
-static void test_cs35_excluded_devices(void **state)
+CS_TEST(test_cs35_excluded_devices)
 {
     const char *other = outer_device();
-    struct cw_pair *pair = *state;
     ucs_status_ptr_t requests[KINDS];
     struct cs_listener listener;
     struct cs_errors errors = {0};
@@ -243,10 +238,9 @@ static void test_cs35_excluded_devices(void **state)
 }
 
 /* The server's settings count as much as the client's: it listens at the loopback, and data goes by another device. */
-static void test_cs35_data_goes_by_an_allowed_device(void **state)
+CS_TEST(test_cs35_data_goes_by_an_allowed_device)
 {
     const char *other = outer_device();
-    struct cw_pair *pair = *state;
     struct cs_listener listener;
     struct cs_errors errors = {0};
     ucp_ep_h ep, server;
@@ -305,12 +299,11 @@ static void end_is_reported(struct cs_errors *errors, ucp_ep_h ep, bool was_clos
     assert_int_equal(errors->count, 1);
 }
 
-static void test_cs29_err20_one_side_closes(void **state)
+CS_TEST(test_cs29_err20_one_side_closes)
 {
     struct cs_listener listener;
     struct cs_couple couple;
 
-    (void)state;
     cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
     for (int i = 0; i < 16; i++) {
         const bool server_closes = i & 1, force = i & 2, talked = i & 4;
@@ -335,7 +328,7 @@ static void test_cs29_err20_one_side_closes(void **state)
 }
 
 /* The client gives up at every stage: while it dials, while it waits, while it moves. */
-static void test_cs29_cls10_a_client_closes_at_every_stage(void **state)
+CS_TEST(test_cs29_cls10_a_client_closes_at_every_stage)
 {
     const int fds = cw_process_fds();
     struct cs_listener listener;
@@ -343,7 +336,6 @@ static void test_cs29_cls10_a_client_closes_at_every_stage(void **state)
     ucs_status_ptr_t closing;
     ucp_ep_h client, server;
 
-    (void)state;
     for (int i = 0; i < 40; i++) {
         const bool force = i & 1, accepts = i & 2;
         int answered = 0;
@@ -390,13 +382,12 @@ static void test_cs29_cls10_a_client_closes_at_every_stage(void **state)
 }
 
 /* The server gives up while the client dials it again by something faster. */
-static void test_cs29_a_server_closes_at_every_stage(void **state)
+CS_TEST(test_cs29_a_server_closes_at_every_stage)
 {
     struct cs_listener listener;
     struct cs_errors errors, server_errors;
     ucp_ep_h client, server;
 
-    (void)state;
     cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
     for (int i = 0; i < 40; i++) {
         errors = server_errors = (struct cs_errors){0};
@@ -413,13 +404,12 @@ static void test_cs29_a_server_closes_at_every_stage(void **state)
     ucp_listener_destroy(listener.handle);
 }
 
-static void test_cs29_the_worker_of_a_client_ends_at_every_stage(void **state)
+CS_TEST(test_cs29_the_worker_of_a_client_ends_at_every_stage)
 {
     struct cs_errors errors;
     struct cs_listener listener;
     ucp_ep_h server;
 
-    (void)state;
     for (int i = 0; i < 24; i++) {
         errors = (struct cs_errors){0};
         cs_workers[2] = cs_worker_new(UCS_THREAD_MODE_SINGLE);
@@ -448,7 +438,7 @@ static void test_cs29_the_worker_of_a_client_ends_at_every_stage(void **state)
     }
 }
 
-static void test_cs34_cycles_keep_no_descriptors(void **state)
+CS_TEST(test_cs34_cycles_keep_no_descriptors)
 {
     const long cycles = cw_test_scaled(2000);
     struct cs_listener listener;
@@ -456,7 +446,6 @@ static void test_cs34_cycles_keep_no_descriptors(void **state)
     int fds = 0;
     long kb = 0;
 
-    (void)state;
     cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
     for (long i = 0; i < cycles; i++) {
         cs_couple(&couple, &listener, UCP_ERR_HANDLING_MODE_PEER);
@@ -520,7 +509,7 @@ static ucs_status_ptr_t post_given_up(ucp_ep_h ep, int kind, const char *data, s
 }
 
 /* CLS-3: the callback of everything that waits comes once, also of what was on its way; the server is told once. */
-static void test_cls3_force_forgets_no_callback(void **state)
+CS_TEST(test_cls3_force_forgets_no_callback)
 {
     static const size_t length = 24u << 20;
     struct given_up given[GIVEN_UP];
@@ -529,7 +518,6 @@ static void test_cls3_force_forgets_no_callback(void **state)
     struct cs_couple couple;
     int moment, i, waiting;
 
-    (void)state;
     assert_non_null(data);
     for (moment = 0; moment < 3; moment++) {
         cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
@@ -577,7 +565,7 @@ static void test_cls3_force_forgets_no_callback(void **state)
 }
 
 /* CLS-5: what was sent before an orderly close arrives, though the other side is told of the end. */
-static void test_cls5_the_last_messages_arrive(void **state)
+CS_TEST(test_cls5_the_last_messages_arrive)
 {
     static char data[200000];
     ucp_request_param_t param = cw_param_none();
@@ -586,7 +574,6 @@ static void test_cls5_the_last_messages_arrive(void **state)
     ucs_status_ptr_t sends[20];
     char in[5000];
 
-    (void)state;
     cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
     for (int round = 0; round < 4; round++) {
         cs_couple(&couple, &listener, UCP_ERR_HANDLING_MODE_PEER);
@@ -611,7 +598,7 @@ static void test_cls5_the_last_messages_arrive(void **state)
 }
 
 /* The same for a stream, of which nothing was read yet. */
-static void test_cls5_the_last_bytes_of_a_stream_arrive(void **state)
+CS_TEST(test_cls5_the_last_bytes_of_a_stream_arrive)
 {
     ucp_request_param_t param = cw_param_none();
     char out[3000], in[3000] = {0};
@@ -620,7 +607,6 @@ static void test_cls5_the_last_bytes_of_a_stream_arrive(void **state)
     ucs_status_ptr_t result;
     size_t length = 0, got = 0;
 
-    (void)state;
     cw_test_skip_reference("what it does with unread bytes is not known");
     cw_pattern_fill(out, sizeof(out), 3);
     cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
@@ -644,12 +630,11 @@ static void test_cls5_the_last_bytes_of_a_stream_arrive(void **state)
     ucp_listener_destroy(listener.handle);
 }
 
-static void test_cls9_both_close_at_once(void **state)
+CS_TEST(test_cls9_both_close_at_once)
 {
     struct cs_listener listener;
     struct cs_couple couple;
 
-    (void)state;
     cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
     for (int i = 0; i < 6; i++) {
         cs_couple(&couple, &listener, i % 2 ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE);
@@ -734,7 +719,7 @@ static ucp_ep_h start_server(struct cw_remote *remote, const char *how, struct c
     return ep;
 }
 
-static void test_cs28_server_killed(void **state)
+CS_TEST(test_cs28_server_killed)
 {
     struct cs_errors errors = {0};
     struct cw_remote remote;
@@ -742,7 +727,6 @@ static void test_cs28_server_killed(void **state)
     static char data[1 << 20];
     ucp_ep_h ep;
 
-    (void)state;
     ep = start_server(&remote, "dies", &errors);
     waiting = cs_send(ep, data, sizeof(data), 0x999); /* nobody will receive it */
     assert_true(UCS_PTR_IS_PTR(waiting));
@@ -751,13 +735,12 @@ static void test_cs28_server_killed(void **state)
     end_is_reported(&errors, ep, false);
 }
 
-static void test_cs29_server_process_closes(void **state)
+CS_TEST(test_cs29_server_process_closes)
 {
     struct cs_errors errors = {0};
     struct cw_remote remote;
     ucp_ep_h ep;
 
-    (void)state;
     ep = start_server(&remote, "closes", &errors);
     cs_until(&errors.count, 1, "end of the server");
     assert_int_equal(errors.status, UCS_ERR_CONNECTION_RESET);
@@ -765,13 +748,12 @@ static void test_cs29_server_process_closes(void **state)
     cw_remote_join(&remote);
 }
 
-static void test_cs29_client_process_closes(void **state)
+CS_TEST(test_cs29_client_process_closes)
 {
     struct cs_errors errors = {0};
     struct cw_remote remote;
     ucp_ep_h ep;
 
-    (void)state;
     for (int force = 0; force < 2; force++) {
         ep = start_server(&remote, "waits", &errors);
         assert_int_equal(cs_wait(cs_close(ep, force), "close"), UCS_OK);
@@ -784,30 +766,6 @@ static void test_cs29_client_process_closes(void **state)
 int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {{"serve", serve}};
-    const struct CMUnitTest tests[] = {
-        cs_test(test_cs24_rejected_with_all_kinds_waiting),
-        cs_test(test_cs25_cs31_nobody_listens),
-        cs_test(test_cs26_no_route),
-        cs_test(test_cs26_nobody_answers),
-        cs_test(test_cs35_excluded_devices),
-        cs_test(test_cs35_data_goes_by_an_allowed_device),
-        cs_test(test_cs29_err20_one_side_closes),
-        cs_test(test_cs29_cls10_a_client_closes_at_every_stage),
-        cs_test(test_cs29_a_server_closes_at_every_stage),
-        cs_test(test_cs29_the_worker_of_a_client_ends_at_every_stage),
-        cs_test(test_cs34_cycles_keep_no_descriptors),
-        cs_test(test_cls3_force_forgets_no_callback),
-        cs_test(test_cls5_the_last_messages_arrive),
-        cs_test(test_cls5_the_last_bytes_of_a_stream_arrive),
-        cs_test(test_cls9_both_close_at_once),
-        cs_test(test_cs28_server_killed),
-        cs_test(test_cs29_server_process_closes),
-        cs_test(test_cs29_client_process_closes),
-    };
-    int code;
 
-    if (cw_test_role(argc, argv, roles, 1, &code)) {
-        return code;
-    }
-    return cmocka_run_group_tests_name("api.client_server_end", tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, 1);
 }

@@ -71,26 +71,25 @@ static void close_with_flight(struct cw_pair *pair, bool cold, bool free_close)
     assert_true(closing.calls == (free_close || closing.request == NULL ? 0 : 1));
 }
 
-static void test_cls4_flush_close_loses_nothing(void **state)
+API_TEST(test_cls4_flush_close_loses_nothing)
 {
-    close_with_flight(*state, false, false);
+    close_with_flight(pair, false, false);
 }
 
-static void test_cls4_flush_close_before_the_connection_stands(void **state)
+API_TEST(test_cls4_flush_close_before_the_connection_stands)
 {
-    close_with_flight(*state, true, false);
+    close_with_flight(pair, true, false);
 }
 
-static void test_cls6_close_request_freed_at_once(void **state)
+API_TEST(test_cls6_close_request_freed_at_once)
 {
-    close_with_flight(*state, false, true);
-    close_with_flight(*state, true, true);
+    close_with_flight(pair, false, true);
+    close_with_flight(pair, true, true);
 }
 
 /* The peer said a lot and ended in good order; how much of that was read when we close is a matter of luck. */
-static void test_r23_close_after_the_orderly_end_of_the_peer(void **state)
+API_TEST(test_r23_close_after_the_orderly_end_of_the_peer)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     static char data[100];
 
@@ -116,9 +115,8 @@ static void test_r23_close_after_the_orderly_end_of_the_peer(void **state)
 }
 
 /* Nothing is printed: programs that close any endpoint so, and then with a flush, are told by the status. */
-static void test_cls2_force_is_refused_in_none_mode(void **state)
+API_TEST(test_cls2_force_is_refused_in_none_mode)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     ucs_status_t status, status_nb;
     char text[1024];
@@ -140,9 +138,8 @@ static void test_cls2_force_is_refused_in_none_mode(void **state)
 }
 
 /* OPA-5. */
-static void test_cls1_flags_only_with_their_bit(void **state)
+API_TEST(test_cls1_flags_only_with_their_bit)
 {
-    struct cw_pair *pair = *state;
     struct cw_op closing = {0};
 
     for (int mark = 0; mark < 2; mark++) {
@@ -155,9 +152,8 @@ static void test_cls1_flags_only_with_their_bit(void **state)
     }
 }
 
-static void test_r23_close_needs_no_progress_of_the_peer(void **state)
+API_TEST(test_r23_close_needs_no_progress_of_the_peer)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     uint64_t out = 4, in = 0;
     struct cw_op recv = {0};
@@ -185,10 +181,8 @@ static void test_r23_close_needs_no_progress_of_the_peer(void **state)
     assert_int_equal(in, out);
 }
 
-static void test_cls9_both_close_with_traffic_both_ways(void **state)
+API_TEST(test_cls9_both_close_with_traffic_both_ways)
 {
-    struct cw_pair *pair = *state;
-
     cw_test_need_two_workers();
     for (int round = 0; round < 20; round++) {
         struct cw_op sends[2] = {0}, recvs[2] = {0}, closing[2] = {0};
@@ -218,9 +212,8 @@ static void test_cls9_both_close_with_traffic_both_ways(void **state)
     }
 }
 
-static void test_cls12_posted_tag_receives_are_unaffected(void **state)
+API_TEST(test_cls12_posted_tag_receives_are_unaffected)
 {
-    struct cw_pair *pair = *state;
     struct cw_op recv = {0};
     uint64_t in;
 
@@ -235,10 +228,9 @@ static void test_cls12_posted_tag_receives_are_unaffected(void **state)
     cw_pair_close(pair);
 }
 
-static void test_cls14_peer_goes_on_sending(void **state)
+API_TEST(test_cls14_peer_goes_on_sending)
 {
     static const size_t sizes[] = {8, 4000};
-    struct cw_pair *pair = *state;
     char out[4000], in[4000];
 
     cw_test_need_two_workers();
@@ -259,10 +251,8 @@ static void test_cls14_peer_goes_on_sending(void **state)
     cw_pair_close(pair);
 }
 
-static void test_cls15_reconnect(void **state)
+API_TEST(test_cls15_reconnect)
 {
-    struct cw_pair *pair = *state;
-
     cw_pair_open(pair, NULL);
     for (int round = 0; round < 60; round++) {
         cw_pair_ping(pair, (ucp_tag_t)round);
@@ -278,10 +268,8 @@ static void test_cls15_reconnect(void **state)
     cw_pair_close(pair);
 }
 
-static void test_cls16_old_close_calls(void **state)
+API_TEST(test_cls16_old_close_calls)
 {
-    struct cw_pair *pair = *state;
-
     for (int way = 0; way < 4; way++) {
         ucs_status_ptr_t request;
 
@@ -305,9 +293,8 @@ static void test_cls16_old_close_calls(void **state)
     }
 }
 
-static void test_cls17_ep_destroy_blocks_until_flushed(void **state)
+API_TEST(test_cls17_ep_destroy_blocks_until_flushed)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     uint64_t out = 8, in = 0;
     struct cw_op recv = {0};
@@ -330,10 +317,8 @@ static void test_cls17_ep_destroy_blocks_until_flushed(void **state)
     cw_pair_close(pair);
 }
 
-static void test_cls7_cls18_close_callback_and_no_imm_cmpl(void **state)
+API_TEST(test_cls7_cls18_close_callback_and_no_imm_cmpl)
 {
-    struct cw_pair *pair = *state;
-
     for (int flags = 0; flags < 2; flags++) {
         struct cw_op closing = {0};
         ucp_request_param_t param = cw_param_send(&closing);
@@ -348,9 +333,8 @@ static void test_cls7_cls18_close_callback_and_no_imm_cmpl(void **state)
     }
 }
 
-static void test_opa8_close_and_flush_in_user_memory(void **state)
+API_TEST(test_opa8_close_and_flush_in_user_memory)
 {
-    struct cw_pair *pair = *state;
     struct cw_user_request user;
 
     cw_pair_open(pair, NULL);
@@ -374,9 +358,8 @@ static void test_opa8_close_and_flush_in_user_memory(void **state)
 }
 
 /* WRK-27. */
-static void test_r23_destroy_with_open_endpoints_and_posted_receives(void **state)
+API_TEST(test_r23_destroy_with_open_endpoints_and_posted_receives)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     struct cw_op recvs[10] = {0};
     uint64_t in, out = 1;
@@ -393,9 +376,8 @@ static void test_r23_destroy_with_open_endpoints_and_posted_receives(void **stat
     }
 }
 
-static void test_wrk26_destroy_completes_outstanding_sends(void **state)
+API_TEST(test_wrk26_destroy_completes_outstanding_sends)
 {
-    struct cw_pair *pair = *state;
     struct cw_buffer out = cw_buffer_new(3000000);
     struct cw_op sends[20] = {0};
 
@@ -420,10 +402,8 @@ static void test_wrk26_destroy_completes_outstanding_sends(void **state)
     cw_buffer_free(&out);
 }
 
-static void test_wrk31_destroy_abandons_a_close_in_flight(void **state)
+API_TEST(test_wrk31_destroy_abandons_a_close_in_flight)
 {
-    struct cw_pair *pair = *state;
-
     for (int warm = 0; warm < 2; warm++) {
         ucs_status_ptr_t closing;
 
@@ -441,9 +421,8 @@ static void test_wrk31_destroy_abandons_a_close_in_flight(void **state)
     }
 }
 
-static void test_wrk30_destroyed_peer_does_not_hurt_the_sender(void **state)
+API_TEST(test_wrk30_destroyed_peer_does_not_hurt_the_sender)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     uint64_t out = 1;
 
@@ -535,52 +514,18 @@ static void receive_from_hasty(struct cw_pair *pair, const char *how, bool conne
     cw_side_destroy(side);
 }
 
-static void test_cls5_everything_arrives_after_the_sender_exited(void **state)
+API_TEST(test_cls5_everything_arrives_after_the_sender_exited)
 {
     cw_test_need_two_processes();
-    receive_from_hasty(*state, "warm", true);
-    receive_from_hasty(*state, "cold", true);
-    receive_from_hasty(*state, "warm", false);
-    receive_from_hasty(*state, "cold", false);
+    receive_from_hasty(pair, "warm", true);
+    receive_from_hasty(pair, "cold", true);
+    receive_from_hasty(pair, "warm", false);
+    receive_from_hasty(pair, "cold", false);
 }
 
 int main(int argc, char **argv)
 {
     const struct cw_role roles[] = {{"hasty_sender", role_hasty_sender}};
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_cls1_flags_only_with_their_bit, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_r23_close_after_the_orderly_end_of_the_peer, cw_test_setup,
-                                        cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_cls2_force_is_refused_in_none_mode, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_cls4_flush_close_loses_nothing, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_cls4_flush_close_before_the_connection_stands, cw_test_setup,
-                                        cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_cls5_everything_arrives_after_the_sender_exited, cw_test_setup,
-                                        cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_cls6_close_request_freed_at_once, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_cls7_cls18_close_callback_and_no_imm_cmpl, cw_test_setup,
-                                        cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_cls9_both_close_with_traffic_both_ways, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_cls12_posted_tag_receives_are_unaffected, cw_test_setup,
-                                        cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_cls14_peer_goes_on_sending, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_cls15_reconnect, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_cls16_old_close_calls, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_cls17_ep_destroy_blocks_until_flushed, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_opa8_close_and_flush_in_user_memory, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_r23_close_needs_no_progress_of_the_peer, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_r23_destroy_with_open_endpoints_and_posted_receives, cw_test_setup,
-                                        cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wrk26_destroy_completes_outstanding_sends, cw_test_setup,
-                                        cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wrk30_destroyed_peer_does_not_hurt_the_sender, cw_test_setup,
-                                        cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wrk31_destroy_abandons_a_close_in_flight, cw_test_setup, cw_test_teardown),
-    };
-    int code;
 
-    if (cw_test_role(argc, argv, roles, 1, &code)) {
-        return code;
-    }
-    return cmocka_run_group_tests_name("api.close", tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, 1);
 }

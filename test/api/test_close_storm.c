@@ -221,43 +221,29 @@ static void storms(char kind)
     }
 }
 
-static void test_cls19_closes_waited_for(void **state)
+API_TEST(test_cls19_closes_waited_for)
 {
-    (void)state;
     storms('i');
 }
 
-static void test_cls19_close_requests_freed(void **state)
+API_TEST(test_cls19_close_requests_freed)
 {
-    (void)state;
     storms('f');
 }
 
-static void test_cls5_cls19_received_after_all_closed(void **state)
+API_TEST(test_cls5_cls19_received_after_all_closed)
 {
-    (void)state;
     storms('l');
 }
 
-static void test_cls5_cls19_received_after_half_are_gone(void **state)
+API_TEST(test_cls5_cls19_received_after_half_are_gone)
 {
-    (void)state;
     storms('x');
 }
 
 int main(int argc, char **argv)
 {
     const struct cw_role roles[] = {{"member", role_member}};
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_cls19_closes_waited_for, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_cls19_close_requests_freed, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_cls5_cls19_received_after_all_closed, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_cls5_cls19_received_after_half_are_gone, cw_test_setup, cw_test_teardown),
-    };
-    int code;
 
-    if (cw_test_role(argc, argv, roles, 1, &code)) {
-        return code;
-    }
-    return cmocka_run_group_tests_name("api.close_storm", tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, 1);
 }

@@ -52,12 +52,11 @@ static ucp_context_attr_t query(ucp_context_h context, uint64_t mask)
     return attr;
 }
 
-static void test_lib1_lib2_version(void **state)
+API_TEST(test_lib1_lib2_version)
 {
     unsigned major = 0, minor = 0, release = 0;
     char text[64];
 
-    (void)state;
     ucp_get_version(&major, &minor, &release);
     snprintf(text, sizeof(text), "%u.%u.%u", major, minor, release);
     assert_int_equal(strncmp(ucp_get_version_string(), text, strlen(text)), 0);
@@ -69,12 +68,11 @@ static void test_lib1_lib2_version(void **state)
     }
 }
 
-static void test_lib4_lib5_mismatch_is_no_error(void **state)
+API_TEST(test_lib4_lib5_mismatch_is_no_error)
 {
     static const unsigned levels[][2] = {{UCP_API_MAJOR, UCP_API_MINOR}, {1, 5}, {1, 0}, {1, 99}, {99, 99}, {0, 1}};
     ucp_params_t params = tag_params();
 
-    (void)state;
     for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
         ucp_context_h context = NULL;
 
@@ -83,11 +81,10 @@ static void test_lib4_lib5_mismatch_is_no_error(void **state)
     }
 }
 
-static void test_lib6_thread_level(void **state)
+API_TEST(test_lib6_thread_level)
 {
     ucp_lib_attr_t attr;
 
-    (void)state;
     memset(&attr, 0xff, sizeof(attr));
     attr.field_mask = UCP_LIB_ATTR_FIELD_MAX_THREAD_LEVEL;
     assert_int_equal(ucp_lib_query(&attr), UCS_OK);
@@ -99,7 +96,7 @@ static void test_lib6_thread_level(void **state)
     assert_int_equal((unsigned)attr.max_thread_level, 0xffffffffu);
 }
 
-static void test_lib7_status_texts(void **state)
+API_TEST(test_lib7_status_texts)
 {
     static const struct {
         ucs_status_t status;
@@ -111,7 +108,6 @@ static void test_lib7_status_texts(void **state)
         {-98, "Unknown error -98"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         assert_string_equal(ucs_status_string(rows[i].status), rows[i].text);
     }
@@ -121,13 +117,12 @@ static void test_lib7_status_texts(void **state)
 }
 
 /* CTX-1: without a configuration the defaults hold. */
-static void test_ctx3_gen2_every_field_garbage(void **state)
+API_TEST(test_ctx3_gen2_every_field_garbage)
 {
     ucp_params_t params;
     ucp_context_h context = NULL;
     ucp_context_attr_t attr;
 
-    (void)state;
     for (int fill = 0; fill < 2; fill++) {
         memset(&params, fill == 0 ? 0xff : 0x01, sizeof(params));
         params.field_mask = UCP_PARAM_FIELD_FEATURES;
@@ -141,7 +136,7 @@ static void test_ctx3_gen2_every_field_garbage(void **state)
     }
 }
 
-static void test_ctx4_odd_feature_sets(void **state)
+API_TEST(test_ctx4_odd_feature_sets)
 {
     static const struct {
         uint64_t mask, features;
@@ -152,7 +147,6 @@ static void test_ctx4_odd_feature_sets(void **state)
         {UCP_PARAM_FIELD_FEATURES | 1ull << 62, UCP_FEATURE_TAG},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         ucp_params_t params;
         ucp_context_h context = NULL;
@@ -165,9 +159,8 @@ static void test_ctx4_odd_feature_sets(void **state)
     }
 }
 
-static void test_ctx2_config_is_copied_and_reusable(void **state)
+API_TEST(test_ctx2_config_is_copied_and_reusable)
 {
-    struct cw_pair *pair = *state;
     ucp_params_t params = tag_params();
     ucp_worker_params_t worker_params = {.field_mask = 0};
     ucp_config_t *config;
@@ -183,10 +176,10 @@ static void test_ctx2_config_is_copied_and_reusable(void **state)
     }
 }
 
-static void test_ctx5_name_is_truncated(void **state)
+API_TEST(test_ctx5_name_is_truncated)
 {
     static const char long_name[] = "a context name that is longer than thirty-two bytes";
-    struct cw_side *side = &((struct cw_pair *)*state)->sides[0];
+    struct cw_side *side = &pair->sides[0];
     ucp_params_t params = tag_params();
     char own[sizeof(long_name)];
     ucp_context_attr_t attr;
@@ -201,9 +194,8 @@ static void test_ctx5_name_is_truncated(void **state)
     assert_int_equal(strncmp(attr.name, long_name, UCP_ENTITY_NAME_MAX - 1), 0);
 }
 
-static void test_ctx7_sender_mask_changes_no_match(void **state)
+API_TEST(test_ctx7_sender_mask_changes_no_match)
 {
-    struct cw_pair *pair = *state;
     struct cw_op send = {0}, recv = {0};
     uint64_t out = 3, in = 0;
     ucp_params_t params = tag_params();
@@ -225,11 +217,10 @@ static void test_ctx7_sender_mask_changes_no_match(void **state)
 }
 
 /* CTX-9, ABU-11: NO_DEVICE where nothing can be used, NO_ELEM for an empty list. */
-static void test_ctx9_impossible_settings(void **state)
+API_TEST(test_ctx9_impossible_settings)
 {
     int fds;
 
-    (void)state;
     assert_int_equal(init_with(NULL, NULL), UCS_OK);
     fds = cw_process_fds();
     for (int i = 0; i < 5; i++) {
@@ -245,12 +236,11 @@ static void test_ctx9_impossible_settings(void **state)
 }
 
 /* N22-32, N22-135: transports and kinds of memory of other machines may be named, and excluded. */
-static void test_n22_32_names_of_other_machines(void **state)
+API_TEST(test_n22_32_names_of_other_machines)
 {
     static const char *const excluded[] = {"^cuda_ipc", "^rc_gda", "^cuda,rc_gda", "^ze,gaudi", "^ze_copy,gaudi_gdr"};
     char value[128];
 
-    (void)state;
     cw_test_skip_reference("1.13 does not know these names");
     for (size_t i = 0; i < sizeof(excluded) / sizeof(excluded[0]); i++) {
         assert_int_equal(init_with("TLS", excluded[i]), UCS_OK);
@@ -259,9 +249,8 @@ static void test_n22_32_names_of_other_machines(void **state)
     assert_int_equal(init_with("TLS", value), getenv("UCX_TLS") ? UCS_OK : UCS_ERR_INVALID_PARAM);
 }
 
-static void test_n22_30_memory_types_of_other_machines(void **state)
+API_TEST(test_n22_30_memory_types_of_other_machines)
 {
-    (void)state;
     cw_test_skip_reference("1.13 does not know these names");
     assert_int_equal(init_with("RNDV_FRAG_SIZE", "ze-host:1M,ze-device:2M,ze-managed:3M,gaudi:4M"), UCS_OK);
     assert_int_equal(init_with("REG_NONBLOCK_MEM_TYPES", "ze-host,ze-device,ze-managed,gaudi"), UCS_OK);
@@ -269,20 +258,18 @@ static void test_n22_30_memory_types_of_other_machines(void **state)
     assert_int_equal(init_with("RNDV_FRAG_MEM_TYPES", "ze-host"), UCS_OK);
 }
 
-static void test_ctx10_invalid_names_beside_usable_ones(void **state)
+API_TEST(test_ctx10_invalid_names_beside_usable_ones)
 {
     char value[128];
 
-    (void)state;
     snprintf(value, sizeof(value), "no_such_transport,%s,neither_this", getenv("UCX_TLS") ? getenv("UCX_TLS") : "all");
     assert_int_equal(init_with("TLS", value), UCS_OK);
 }
 
-static void test_ctx21_r7_request_size(void **state)
+API_TEST(test_ctx21_r7_request_size)
 {
     size_t sizes[3];
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         ucp_params_t params = tag_params();
         ucp_context_h context = NULL;
@@ -300,7 +287,7 @@ static void test_ctx21_r7_request_size(void **state)
     assert_true(cw_test_reference() || sizes[0] <= 256);
 }
 
-static void test_ctx30_gen4_query_touches_what_was_asked(void **state)
+API_TEST(test_ctx30_gen4_query_touches_what_was_asked)
 {
     static const struct {
         uint64_t bit;
@@ -313,7 +300,7 @@ static void test_ctx30_gen4_query_touches_what_was_asked(void **state)
         {0, 0, 0},
         {1ull << 50, 0, 0},
     };
-    struct cw_side *side = &((struct cw_pair *)*state)->sides[0];
+    struct cw_side *side = &pair->sides[0];
     ucp_params_t params = tag_params();
 
     assert_int_equal(ucp_init(&params, NULL, &side->context), UCS_OK);
@@ -331,10 +318,10 @@ static void test_ctx30_gen4_query_touches_what_was_asked(void **state)
 }
 
 /* CTX-31, R11: read as Open MPI reads it. */
-static void test_ctx31_print_info_can_be_parsed(void **state)
+API_TEST(test_ctx31_print_info_can_be_parsed)
 {
     static const char *const known[] = {"self", "tcp", "posix", "sysv", "cma", "shm", "xpmem", "knem", "verbs"};
-    struct cw_side *side = &((struct cw_pair *)*state)->sides[0];
+    struct cw_side *side = &pair->sides[0];
     ucp_params_t params = tag_params();
     char *text = NULL, *line, *next;
     size_t size = 0;
@@ -373,9 +360,8 @@ static void test_ctx31_print_info_can_be_parsed(void **state)
     free(text);
 }
 
-static void test_ctx34_repeated_init_and_cleanup(void **state)
+API_TEST(test_ctx34_repeated_init_and_cleanup)
 {
-    struct cw_pair *pair = *state;
     int rounds = cw_test_reference() ? 50 : (int)cw_test_scaled(300), fds = 0;
     long rss = 0;
 
@@ -402,9 +388,8 @@ static void test_ctx34_repeated_init_and_cleanup(void **state)
 #endif
 }
 
-static void test_ctx34_connections_leave_nothing_behind(void **state)
+API_TEST(test_ctx34_connections_leave_nothing_behind)
 {
-    struct cw_pair *pair = *state;
     int fds = 0, rounds = 30;
 
     for (int round = 0; round < rounds; round++) {
@@ -424,7 +409,7 @@ static void test_ctx34_connections_leave_nothing_behind(void **state)
     assert_int_equal(cw_process_fds(), fds);
 }
 
-static void test_gen11_several_contexts_at_once(void **state)
+API_TEST(test_gen11_several_contexts_at_once)
 {
     static const uint64_t features[] = {UCP_FEATURE_TAG, UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP,
                                         UCP_FEATURE_TAG | UCP_FEATURE_RMA | UCP_FEATURE_AMO64,
@@ -432,7 +417,6 @@ static void test_gen11_several_contexts_at_once(void **state)
     struct cw_pair lone = {.count = 1};
     struct cw_side sides[4];
 
-    (void)state;
     for (int i = 0; i < 4; i++) {
         struct cw_pair_config config = {.features = features[i]};
 
@@ -458,10 +442,8 @@ static void test_gen11_several_contexts_at_once(void **state)
     }
 }
 
-static void test_gen12_fork_with_exit_only(void **state)
+API_TEST(test_gen12_fork_with_exit_only)
 {
-    struct cw_pair *pair = *state;
-
     cw_pair_open(pair, NULL);
     for (int i = 0; i < 6; i++) {
         struct cw_op send = {0}, recv = {0};
@@ -487,9 +469,8 @@ static void test_gen12_fork_with_exit_only(void **state)
     cw_pair_close(pair);
 }
 
-static void test_gen13_no_signal_dispositions_change(void **state)
+API_TEST(test_gen13_no_signal_dispositions_change)
 {
-    struct cw_pair *pair = *state;
     struct sigaction before[65], now;
 
     cw_test_skip_reference("it installs handlers when it is loaded, and more with its first context");
@@ -506,9 +487,8 @@ static void test_gen13_no_signal_dispositions_change(void **state)
     cw_pair_close(pair);
 }
 
-static void test_gen14_descriptors_are_close_on_exec(void **state)
+API_TEST(test_gen14_descriptors_are_close_on_exec)
 {
-    struct cw_pair *pair = *state;
     struct cw_pair_config config = {.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP};
     struct cw_op send = {0}, recv = {0};
     uint64_t out = 1, in = 0;
@@ -531,34 +511,4 @@ static void test_gen14_descriptors_are_close_on_exec(void **state)
         }
     }
     cw_pair_close(pair);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_lib1_lib2_version, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_lib4_lib5_mismatch_is_no_error, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_lib6_thread_level, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_lib7_status_texts, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ctx2_config_is_copied_and_reusable, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ctx3_gen2_every_field_garbage, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ctx4_odd_feature_sets, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ctx5_name_is_truncated, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ctx7_sender_mask_changes_no_match, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ctx9_impossible_settings, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_n22_32_names_of_other_machines, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_n22_30_memory_types_of_other_machines, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ctx10_invalid_names_beside_usable_ones, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ctx21_r7_request_size, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ctx30_gen4_query_touches_what_was_asked, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ctx31_print_info_can_be_parsed, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ctx34_repeated_init_and_cleanup, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ctx34_connections_leave_nothing_behind, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_gen11_several_contexts_at_once, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_gen12_fork_with_exit_only, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_gen13_no_signal_dispositions_change, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_gen14_descriptors_are_close_on_exec, cw_test_setup, cw_test_teardown),
-    };
-
-    return cmocka_run_group_tests_name("api.context", tests, NULL, NULL);
 }

@@ -45,7 +45,7 @@ extern ucp_worker_h cs_workers[4];
 /* Set-up and tear-down of each test: a context and two workers. */
 int cs_setup(void **state);
 int cs_teardown(void **state);
-#define cs_test(function) cmocka_unit_test_setup_teardown(function, cs_setup, cs_teardown)
+#define CS_TEST(name) API_TEST_WITH(name, cs_setup, cs_teardown)
 ucp_worker_h cs_worker_new(ucs_thread_mode_t mode);
 /* One of another context, such as one with other settings. */
 ucp_worker_h cs_worker_of(ucp_context_h context);

@@ -295,10 +295,8 @@ static void transfer(struct cw_pair *pair, enum kind from, enum kind to, size_t 
     transfer_items(pair, from, to, length, expected, limit, 0);
 }
 
-static void test_dt18_all_classes_and_sizes(void **state)
+API_TEST(test_dt18_all_classes_and_sizes)
 {
-    struct cw_pair *pair = *state;
-
     cw_pair_open(pair, NULL);
     for (int i = 0; i < SIZES; i++) {
         for (int way = 0; way < 2 * KINDS * KINDS; way++) {
@@ -308,10 +306,9 @@ static void test_dt18_all_classes_and_sizes(void **state)
     cw_pair_close(pair);
 }
 
-static void test_dt7_short_packs_are_not_the_end(void **state)
+API_TEST(test_dt7_short_packs_are_not_the_end)
 {
     static const size_t limits[] = {1, 7, 100, 4096};
-    struct cw_pair *pair = *state;
 
     cw_test_skip_reference("1.13 takes a short pack for the end of a fragment and needs a full one");
     cw_pair_open(pair, NULL);
@@ -325,10 +322,9 @@ static void test_dt7_short_packs_are_not_the_end(void **state)
 
 /* R19: messages of every way that packets go, whose types see them in pieces of at least 64 KiB, in order. The types of
  * MPICH stop at some bytes only. */
-static void test_dt8_long_messages_in_pieces(void **state)
+API_TEST(test_dt8_long_messages_in_pieces)
 {
     static const size_t lengths[] = {65536, 65537, 262144, (5u << 20) + 1};
-    struct cw_pair *pair = *state;
 
     cw_test_skip_reference("its pieces are as long as its fragments");
     cw_pair_open(pair, NULL);
@@ -345,9 +341,8 @@ static void test_dt8_long_messages_in_pieces(void **state)
     cw_pair_close(pair);
 }
 
-static void test_dt3_empty_iov(void **state)
+API_TEST(test_dt3_empty_iov)
 {
-    struct cw_pair *pair = *state;
     struct cw_op send = {0}, recv = {0};
     ucp_request_param_t param = cw_param_recv(&recv);
 
@@ -366,9 +361,8 @@ static void test_dt3_empty_iov(void **state)
     cw_pair_close(pair);
 }
 
-static void test_dt2_elements_of_no_bytes(void **state)
+API_TEST(test_dt2_elements_of_no_bytes)
 {
-    struct cw_pair *pair = *state;
     struct cw_op send = {0}, recv = {0};
     ucp_request_param_t param = cw_param_send(&send);
 
@@ -383,9 +377,8 @@ static void test_dt2_elements_of_no_bytes(void **state)
     cw_pair_close(pair);
 }
 
-static void test_dt5_strided_is_refused(void **state)
+API_TEST(test_dt5_strided_is_refused)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     char data[8] = {0};
 
@@ -405,10 +398,8 @@ static void test_dt5_strided_is_refused(void **state)
     cw_pair_close(pair);
 }
 
-static void test_tag35_truncation_of_all_classes(void **state)
+API_TEST(test_tag35_truncation_of_all_classes)
 {
-    struct cw_pair *pair = *state;
-
     cw_pair_open(pair, NULL);
     for (int i = 2; i < SIZES; i++) {
         for (int way = 0; way < 2 * KINDS; way++) {
@@ -438,10 +429,9 @@ static void test_tag35_truncation_of_all_classes(void **state)
 }
 
 /* DT-15: pieces that a program packs have no memory handle. */
-static void test_dt15_generic_with_a_memory_handle(void **state)
+API_TEST(test_dt15_generic_with_a_memory_handle)
 {
     ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH};
-    struct cw_pair *pair = *state;
     struct layout out;
     ucp_request_param_t param;
     char area[256];
@@ -466,12 +456,11 @@ static void test_dt15_generic_with_a_memory_handle(void **state)
 }
 
 /* DT-4: many entries, at odd addresses, that overlap where they are only read. */
-static void test_dt4_many_overlapping_entries(void **state)
+API_TEST(test_dt4_many_overlapping_entries)
 {
     enum { MANY = 700, PART = 37 };
     static char bytes[MANY + PART], got[MANY * PART];
     static ucp_dt_iov_t iov[MANY];
-    struct cw_pair *pair = *state;
     struct cw_op send = {0}, recv = {0};
     ucp_request_param_t param;
 
@@ -494,9 +483,8 @@ static void test_dt4_many_overlapping_entries(void **state)
     cw_pair_close(pair);
 }
 
-static void test_dt9_cancel_finishes_once(void **state)
+API_TEST(test_dt9_cancel_finishes_once)
 {
-    struct cw_pair *pair = *state;
     struct layout in;
     struct cw_op recv = {0};
 
@@ -553,18 +541,16 @@ static void close_in_the_middle(struct cw_pair *pair, bool at_sender, bool expec
     cw_pair_close(pair);
 }
 
-static void test_dt9_close_in_the_middle_finishes_once(void **state)
+API_TEST(test_dt9_close_in_the_middle_finishes_once)
 {
     cw_test_skip_reference("it may leave requests of a lost endpoint without an end");
     for (int way = 0; way < 4; way++) {
-        close_in_the_middle(*state, way % 2, way / 2);
+        close_in_the_middle(pair, way % 2, way / 2);
     }
 }
 
-static void test_dt12_unpack_error_is_the_status(void **state)
+API_TEST(test_dt12_unpack_error_is_the_status)
 {
-    struct cw_pair *pair = *state;
-
     cw_pair_open(pair, NULL);
     for (int i = 1; i < SIZES; i++) {
         for (int way = 0; way < 4; way++) {
@@ -593,10 +579,8 @@ static void test_dt12_unpack_error_is_the_status(void **state)
     cw_pair_close(pair);
 }
 
-static void test_opa19_iov_array_may_go_after_return(void **state)
+API_TEST(test_opa19_iov_array_may_go_after_return)
 {
-    struct cw_pair *pair = *state;
-
     cw_test_skip_reference("it refers to the array until completion");
     cw_pair_open(pair, NULL);
     for (int i = 0; i < SIZES; i++) {
@@ -620,10 +604,9 @@ static void test_opa19_iov_array_may_go_after_return(void **state)
 }
 
 /* TAG-14, TAG-27: short lists that nobody waits for, more than a window of them; then all are received in order. */
-static void test_tag14_unexpected_lists(void **state)
+API_TEST(test_tag14_unexpected_lists)
 {
     enum { LISTS = 6000, HALF = 1500 };
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     static ucs_status_ptr_t sends[LISTS];
     char out[2 * HALF], in[2 * HALF];
@@ -666,7 +649,7 @@ static ucs_status_t ask(ucp_datatype_t datatype, uint64_t mask, const void *buff
     return status;
 }
 
-static void test_dt17_query(void **state)
+API_TEST(test_dt17_query)
 {
     const uint64_t size_bit = UCP_DATATYPE_ATTR_FIELD_PACKED_SIZE, buffer_bit = UCP_DATATYPE_ATTR_FIELD_BUFFER;
     const uint64_t count_bit = UCP_DATATYPE_ATTR_FIELD_COUNT;
@@ -676,7 +659,6 @@ static void test_dt17_query(void **state)
     ucp_datatype_t generic = striped_new(&type);
     size_t size = 0;
 
-    (void)state;
     assert_int_equal(ask(ucp_dt_make_contig(24), size_bit | count_bit, NULL, 10, &size), UCS_OK);
     assert_int_equal(size, 240);
     assert_int_equal(ask(ucp_dt_make_contig(24), size_bit, NULL, 10, &size), UCS_OK);
@@ -695,28 +677,3 @@ static void test_dt17_query(void **state)
     ucp_dt_destroy(generic);
 }
 #endif
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_dt18_all_classes_and_sizes, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_dt2_elements_of_no_bytes, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_dt3_empty_iov, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_dt4_many_overlapping_entries, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_dt15_generic_with_a_memory_handle, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_dt5_strided_is_refused, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_dt7_short_packs_are_not_the_end, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_dt8_long_messages_in_pieces, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_dt9_cancel_finishes_once, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_dt9_close_in_the_middle_finishes_once, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_dt12_unpack_error_is_the_status, cw_test_setup, cw_test_teardown),
-#if UCP_API_VERSION >= UCP_VERSION(1, 16)
-        cmocka_unit_test_setup_teardown(test_dt17_query, cw_test_setup, cw_test_teardown),
-#endif
-        cmocka_unit_test_setup_teardown(test_opa19_iov_array_may_go_after_return, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tag14_unexpected_lists, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tag35_truncation_of_all_classes, cw_test_setup, cw_test_teardown),
-    };
-
-    return cmocka_run_group_tests_name("api.datatype", tests, NULL, NULL);
-}

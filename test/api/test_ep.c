@@ -52,9 +52,8 @@ static void close_all(struct cw_pair *pair, ucp_ep_h *eps, int count)
     free(closing);
 }
 
-static void test_ep1_dispatch_errors(void **state)
+API_TEST(test_ep1_dispatch_errors)
 {
-    struct cw_pair *pair = *state;
     ucp_ep_params_t params;
     ucp_ep_h ep = (ucp_ep_h)0x5a5a, before = ep;
 
@@ -76,9 +75,8 @@ static void test_ep1_dispatch_errors(void **state)
     cw_pair_close(pair);
 }
 
-static void test_ep2_creation_and_sends_do_not_wait_for_the_peer(void **state)
+API_TEST(test_ep2_creation_and_sends_do_not_wait_for_the_peer)
 {
-    struct cw_pair *pair = *state;
     struct cw_op sends[100] = {0};
     uint64_t out[100];
     double start = cw_time_now_s();
@@ -102,9 +100,8 @@ static void test_ep2_creation_and_sends_do_not_wait_for_the_peer(void **state)
     cw_pair_close(pair);
 }
 
-static void test_ep4_unreachable(void **state)
+API_TEST(test_ep4_unreachable)
 {
-    struct cw_pair *pair = *state;
     struct cw_side lonely = {0};
     ucp_config_t *config;
     ucp_params_t params;
@@ -136,10 +133,9 @@ static void test_ep4_unreachable(void **state)
     cw_pair_close(pair);
 }
 
-static void test_ep7_simultaneous_creation_and_first_sends(void **state)
+API_TEST(test_ep7_simultaneous_creation_and_first_sends)
 {
     enum { ROUNDS = 30 };
-    struct cw_pair *pair = *state;
 
     cw_test_need_two_workers();
     for (int round = 0; round < ROUNDS; round++) {
@@ -171,9 +167,8 @@ static void test_ep7_simultaneous_creation_and_first_sends(void **state)
     }
 }
 
-static void test_ep8_ep10_send_before_the_peer_creates(void **state)
+API_TEST(test_ep8_ep10_send_before_the_peer_creates)
 {
-    struct cw_pair *pair = *state;
     struct cw_pair_config config = {.no_endpoints = true};
 
     cw_test_need_two_workers();
@@ -190,9 +185,8 @@ static void test_ep8_ep10_send_before_the_peer_creates(void **state)
     cw_pair_close(pair);
 }
 
-static void test_ep9_adoption_with_another_error_mode(void **state)
+API_TEST(test_ep9_adoption_with_another_error_mode)
 {
-    struct cw_pair *pair = *state;
     struct cw_pair_config config = {.no_endpoints = true};
     ucp_ep_params_t params;
     ucp_ep_h ep = NULL;
@@ -223,10 +217,9 @@ static void test_ep9_adoption_with_another_error_mode(void **state)
     cw_pair_close(pair);
 }
 
-static void test_ep1_error_mode_that_does_not_exist(void **state)
+API_TEST(test_ep1_error_mode_that_does_not_exist)
 {
     static const unsigned modes[] = {UCP_ERR_HANDLING_MODE_FAILOVER + 1, 255, 256, 257, 0xffffffffu};
-    struct cw_pair *pair = *state;
     ucp_ep_params_t params;
     ucp_ep_h ep = NULL;
     size_t length;
@@ -246,10 +239,9 @@ static void test_ep1_error_mode_that_does_not_exist(void **state)
     cw_pair_close(pair);
 }
 
-static void test_ep11_several_endpoints_between_two_workers(void **state)
+API_TEST(test_ep11_several_endpoints_between_two_workers)
 {
     enum { COUNT = 8, EACH = 20 };
-    struct cw_pair *pair = *state;
     ucp_ep_h eps[2 * COUNT];
     struct cw_op sends[COUNT * EACH];
     uint64_t out[COUNT * EACH], in;
@@ -288,9 +280,8 @@ static void test_ep11_several_endpoints_between_two_workers(void **state)
     cw_pair_close(pair);
 }
 
-static void test_ep12_to_oneself(void **state)
+API_TEST(test_ep12_to_oneself)
 {
-    struct cw_pair *pair = *state;
     ucp_ep_h eps[3];
 
     cw_pair_open(pair, NULL);
@@ -305,9 +296,8 @@ static void test_ep12_to_oneself(void **state)
     cw_pair_close(pair);
 }
 
-static void test_ep12_no_loopback_pairs(void **state)
+API_TEST(test_ep12_no_loopback_pairs)
 {
-    struct cw_pair *pair = *state;
     ucp_ep_h eps[4];
     ucp_ep_params_t params;
     size_t length;
@@ -330,9 +320,8 @@ static void test_ep12_no_loopback_pairs(void **state)
     cw_pair_close(pair);
 }
 
-static void test_ep13_two_workers_of_one_context(void **state)
+API_TEST(test_ep13_two_workers_of_one_context)
 {
-    struct cw_pair *pair = *state;
     struct cw_side second = {0};
     ucp_worker_params_t params;
 
@@ -355,9 +344,8 @@ static void test_ep13_two_workers_of_one_context(void **state)
     cw_side_destroy(pair->tx);
 }
 
-static void test_ep14_thousand_endpoints_that_talk(void **state)
+API_TEST(test_ep14_thousand_endpoints_that_talk)
 {
-    struct cw_pair *pair = *state;
     int count = cw_test_reference() ? 100 : (int)cw_test_scaled(1000); /* the reference needs a socket for each */
     ucp_ep_h *eps = calloc((size_t)count, sizeof(*eps));
 
@@ -374,10 +362,9 @@ static void test_ep14_thousand_endpoints_that_talk(void **state)
     cw_pair_close(pair);
 }
 
-static void test_ep14_silent_endpoints_are_cheap(void **state)
+API_TEST(test_ep14_silent_endpoints_are_cheap)
 {
     enum { BYTES_EACH = 512 };
-    struct cw_pair *pair = *state;
     int count = 20000, fds;
     ucp_ep_h *eps = calloc((size_t)count, sizeof(*eps));
     ucp_ep_params_t params;
@@ -448,9 +435,8 @@ static int role_creator(int fd, const char *argument)
     return 1;
 }
 
-static void test_ep2_creation_makes_no_system_call(void **state)
+API_TEST(test_ep2_creation_makes_no_system_call)
 {
-    struct cw_pair *pair = *state;
     struct cw_remote remote;
     char text[24], byte = 0;
     size_t length;
@@ -496,9 +482,8 @@ static void create_inside(void *request, ucs_status_t status, const ucp_tag_recv
     ucp_request_free(request);
 }
 
-static void test_ep15_creation_inside_a_callback(void **state)
+API_TEST(test_ep15_creation_inside_a_callback)
 {
-    struct cw_pair *pair = *state;
     struct creator creator = {.pair = pair, .out = 77};
     ucp_request_param_t param = cw_param_none();
     struct cw_op send = {0}, recv = {0};
@@ -520,9 +505,8 @@ static void test_ep15_creation_inside_a_callback(void **state)
     cw_pair_close(pair);
 }
 
-static void test_ep17_peer_is_gone_before_creation(void **state)
+API_TEST(test_ep17_peer_is_gone_before_creation)
 {
-    struct cw_pair *pair = *state;
     struct cw_pair_config config = {.no_endpoints = true};
     ucp_request_param_t param = cw_param_none();
     ucp_ep_params_t params;
@@ -557,31 +541,6 @@ static void test_ep17_peer_is_gone_before_creation(void **state)
 int main(int argc, char **argv)
 {
     const struct cw_role roles[] = {{"creator", role_creator}};
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_ep1_dispatch_errors, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ep2_creation_and_sends_do_not_wait_for_the_peer, cw_test_setup,
-                                        cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ep2_creation_makes_no_system_call, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ep4_unreachable, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ep7_simultaneous_creation_and_first_sends, cw_test_setup,
-                                        cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ep8_ep10_send_before_the_peer_creates, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ep9_adoption_with_another_error_mode, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ep1_error_mode_that_does_not_exist, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ep11_several_endpoints_between_two_workers, cw_test_setup,
-                                        cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ep12_to_oneself, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ep12_no_loopback_pairs, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ep13_two_workers_of_one_context, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ep14_thousand_endpoints_that_talk, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ep14_silent_endpoints_are_cheap, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ep15_creation_inside_a_callback, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ep17_peer_is_gone_before_creation, cw_test_setup, cw_test_teardown),
-    };
-    int code;
 
-    if (cw_test_role(argc, argv, roles, 1, &code)) {
-        return code;
-    }
-    return cmocka_run_group_tests_name("api.ep", tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, 1);
 }

@@ -182,10 +182,8 @@ static void check_told(struct cw_side *side, struct watched *watched, enum when 
     assert_int_equal(UCS_PTR_RAW_STATUS(close_now(watched, false)), watched->status);          /* ERR-12 */
 }
 
-static void test_err2_receiver_learns_of_a_death(void **state)
+API_TEST(test_err2_receiver_learns_of_a_death)
 {
-    struct cw_pair *pair = *state;
-
     cw_test_need_two_processes();
     for (int i = 0; i < 2 * WHENS; i++) {
         enum when when = (enum when)(i / 2);
@@ -233,9 +231,8 @@ static bool is_told_by_silence(void)
 }
 
 /* FLU-5: it connects, and fails with that. FLU-4: the flush of the worker would say UCS_OK anyway, and asks nobody. */
-static void test_flu5_never_used_and_dead(void **state)
+API_TEST(test_flu5_never_used_and_dead)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
 
     cw_test_need_two_processes();
@@ -273,9 +270,8 @@ static void test_flu5_never_used_and_dead(void **state)
 }
 
 /* CLS-4, CLS-19: nothing was posted, so a close waits for nobody. It may come before any progress, too. */
-static void test_cls19_unused_to_a_still_peer(void **state)
+API_TEST(test_cls19_unused_to_a_still_peer)
 {
-    struct cw_pair *pair = *state;
     struct cw_remote remote;
     struct watched watched;
     void *address;
@@ -338,9 +334,8 @@ static void ping(struct cw_pair *pair, ucp_ep_h ep, ucp_worker_h to, uint64_t va
     assert_true(in == value);
 }
 
-static void test_without_error_handling_nothing_happens(void **state)
+API_TEST(test_without_error_handling_nothing_happens)
 {
-    struct cw_pair *pair = *state;
     struct watched watched[MANY];
     int fds;
     void *address;
@@ -364,9 +359,8 @@ static void test_without_error_handling_nothing_happens(void **state)
 
 /* FLU-5: it waits until the peer has answered. Without error handling it waits until the peer is known to be there, and
  * over shared memory that needs no progress of the peer. FLU-2: then there is nothing to wait for. */
-static void test_flu5_never_used_and_alive(void **state)
+API_TEST(test_flu5_never_used_and_alive)
 {
-    struct cw_pair *pair = *state;
     const bool is_mapped = cw_test_tls_has("shm") || cw_test_tls_has("all");
     struct watched watched[2];
     ucs_status_ptr_t flush;
@@ -402,10 +396,9 @@ static void test_flu5_never_used_and_alive(void **state)
 }
 
 /* RMA-9, FLU-2: what was stored directly is there, although the owner has never made progress. */
-static void test_flu2_direct_stores(void **state)
+API_TEST(test_flu2_direct_stores)
 {
     static const struct cw_pair_config with_rma = {.features = UCP_FEATURE_RMA, .no_endpoints = true};
-    struct cw_pair *pair = *state;
     ucp_mem_map_params_t map;
     struct watched watched[2];
     uint64_t value = 77, *word;
@@ -446,9 +439,8 @@ static void test_flu2_direct_stores(void **state)
 }
 
 /* WAK-5: who armed is woken for the sake of an endpoint made afterwards; who did not may not sleep. */
-static void test_wak5_made_before_a_sleep(void **state)
+API_TEST(test_wak5_made_before_a_sleep)
 {
-    struct cw_pair *pair = *state;
     struct watched watched[2];
     void *address;
     int efd;
@@ -478,9 +470,8 @@ static void test_wak5_made_before_a_sleep(void **state)
 }
 
 /* EP-7: both sides dial, all at once; each endpoint gets its partner, and no failure is told. */
-static void test_ep7_all_dial_at_once(void **state)
+API_TEST(test_ep7_all_dial_at_once)
 {
-    struct cw_pair *pair = *state;
     struct watched watched[2][MANY];
     void *addresses[2];
 
@@ -515,9 +506,8 @@ static void test_ep7_all_dial_at_once(void **state)
 }
 
 /* ERR-20: that a peer closes its end, at whatever moment, is no failure of ours. */
-static void test_err20_closed_while_it_connects(void **state)
+API_TEST(test_err20_closed_while_it_connects)
 {
-    struct cw_pair *pair = *state;
     struct watched ours, theirs;
     ucs_status_ptr_t closing;
     void *addresses[2];
@@ -552,9 +542,8 @@ static void test_err20_closed_while_it_connects(void **state)
 }
 
 /* EP-12, EP-15: to oneself; and made inside a callback, which is told of another one's end. */
-static void test_ep12_to_oneself(void **state)
+API_TEST(test_ep12_to_oneself)
 {
-    struct cw_pair *pair = *state;
     struct watched watched[3];
     void *address;
 
@@ -576,22 +565,6 @@ static void test_ep12_to_oneself(void **state)
 int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {{"doomed", doomed}};
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_err2_receiver_learns_of_a_death, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_flu5_never_used_and_dead, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_flu5_never_used_and_alive, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_flu2_direct_stores, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_cls19_unused_to_a_still_peer, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_without_error_handling_nothing_happens, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wak5_made_before_a_sleep, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ep7_all_dial_at_once, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_err20_closed_while_it_connects, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ep12_to_oneself, cw_test_setup, cw_test_teardown),
-    };
-    int code;
 
-    if (cw_test_role(argc, argv, roles, sizeof(roles) / sizeof(roles[0]), &code)) {
-        return code;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, sizeof(roles) / sizeof(roles[0]));
 }

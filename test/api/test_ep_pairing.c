@@ -84,20 +84,19 @@ static void pair_by_number(struct cw_pair *pair, unsigned order, bool send_betwe
     cw_pair_close(pair);
 }
 
-static void test_ep7_nth_meets_nth(void **state)
+API_TEST(test_ep7_nth_meets_nth)
 {
     static const unsigned orders[] = {0, 0xffffffffu, 0x55555555u, 0x0f0f0f0fu, 0x6b3a91c5u};
 
     cw_test_need_two_workers();
     for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
-        pair_by_number(*state, orders[i], false);
-        pair_by_number(*state, orders[i], true); /* EP-8: adoption keeps what arrived before */
+        pair_by_number(pair, orders[i], false);
+        pair_by_number(pair, orders[i], true); /* EP-8: adoption keeps what arrived before */
     }
 }
 
-static void test_ep12_self_streams_to_itself(void **state)
+API_TEST(test_ep12_self_streams_to_itself)
 {
-    struct cw_pair *pair = *state;
     ucp_ep_h eps[COUNT];
     uint64_t out[COUNT];
     ucs_status_ptr_t sends[COUNT];
@@ -116,9 +115,8 @@ static void test_ep12_self_streams_to_itself(void **state)
     cw_pair_close(pair);
 }
 
-static void test_ep12_no_loopback_pairs_two_by_two(void **state)
+API_TEST(test_ep12_no_loopback_pairs_two_by_two)
 {
-    struct cw_pair *pair = *state;
     ucp_ep_h eps[4];
     uint64_t out[4];
     ucs_status_ptr_t sends[4];
@@ -148,9 +146,8 @@ static void test_ep12_no_loopback_pairs_two_by_two(void **state)
     cw_pair_close(pair);
 }
 
-static void test_ep8_unadopted_connection_shows_in_poll(void **state)
+API_TEST(test_ep8_unadopted_connection_shows_in_poll)
 {
-    struct cw_pair *pair = *state;
     ucp_stream_poll_ep_t polled[4];
     ucp_ep_h eps[2];
     uint64_t out = 55;
@@ -180,16 +177,4 @@ static void test_ep8_unadopted_connection_shows_in_poll(void **state)
     assert_int_equal(cw_pair_wait(pair, send, "stream send"), UCS_OK);
     close_all(pair, eps, 2);
     cw_pair_close(pair);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_ep7_nth_meets_nth, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ep8_unadopted_connection_shows_in_poll, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ep12_self_streams_to_itself, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ep12_no_loopback_pairs_two_by_two, cw_test_setup, cw_test_teardown),
-    };
-
-    return cmocka_run_group_tests_name("api.ep_pairing", tests, NULL, NULL);
 }

@@ -35,10 +35,8 @@ static void never_called(void *arg, ucp_ep_h ep, ucs_status_t status)
     fail_msg("The error callback came without an error: %s", ucs_status_string(status));
 }
 
-static void test_r24_handler_without_mode_or_with_none(void **state)
+API_TEST(test_r24_handler_without_mode_or_with_none)
 {
-    struct cw_pair *pair = *state;
-
     cw_pair_open(pair, NULL);
     for (int way = 0; way < 3; way++) {
         ucp_ep_params_t params;
@@ -65,9 +63,8 @@ static void test_r24_handler_without_mode_or_with_none(void **state)
     cw_pair_close(pair);
 }
 
-static void test_gen3_unknown_mask_bits_are_ignored(void **state)
+API_TEST(test_gen3_unknown_mask_bits_are_ignored)
 {
-    struct cw_pair *pair = *state;
     ucp_ep_params_t params;
     ucp_ep_h ep;
 
@@ -80,9 +77,8 @@ static void test_gen3_unknown_mask_bits_are_ignored(void **state)
     cw_pair_close(pair);
 }
 
-static void test_ep30_no_socket_addresses(void **state)
+API_TEST(test_ep30_no_socket_addresses)
 {
-    struct cw_pair *pair = *state;
     ucp_ep_attr_t attr;
 
     cw_pair_open(pair, NULL);
@@ -97,9 +93,8 @@ static void test_ep30_no_socket_addresses(void **state)
     cw_pair_close(pair);
 }
 
-static void test_ep16_name_and_gen4_untouched_rest(void **state)
+API_TEST(test_ep16_name_and_gen4_untouched_rest)
 {
-    struct cw_pair *pair = *state;
     ucp_ep_attr_t attr;
     const unsigned char *bytes = (const unsigned char *)&attr;
 
@@ -125,9 +120,8 @@ struct wide_entry {
     char beyond[24];
 };
 
-static void test_ep32_transports(void **state)
+API_TEST(test_ep32_transports)
 {
-    struct cw_pair *pair = *state;
     struct wide_entry entries[16];
     ucp_ep_attr_t attr;
     unsigned lanes;
@@ -168,9 +162,8 @@ static void test_ep32_transports(void **state)
 }
 #endif
 
-static void test_ep35_print_info(void **state)
+API_TEST(test_ep35_print_info)
 {
-    struct cw_pair *pair = *state;
     char *text = NULL;
     size_t size = 0;
     FILE *stream;
@@ -215,9 +208,8 @@ static double estimate(ucp_ep_h ep, size_t size)
 }
 
 /* N22-54. */
-static void test_ep36_evaluate_perf(void **state)
+API_TEST(test_ep36_evaluate_perf)
 {
-    struct cw_pair *pair = *state;
     ucp_ep_evaluate_perf_param_t param = {0};
     ucp_ep_evaluate_perf_attr_t attr = {.estimated_time = -3};
     double last = 0;
@@ -238,9 +230,8 @@ static void test_ep36_evaluate_perf(void **state)
     cw_pair_close(pair);
 }
 
-static void test_ep37_modify(void **state)
+API_TEST(test_ep37_modify)
 {
-    struct cw_pair *pair = *state;
     ucp_ep_params_t params;
     ucs_status_ptr_t result;
 
@@ -262,9 +253,8 @@ static void test_ep37_modify(void **state)
     cw_pair_close(pair);
 }
 
-static void test_ctx11_feature_is_checked(void **state)
+API_TEST(test_ctx11_feature_is_checked)
 {
-    struct cw_pair *pair = *state;
     struct cw_pair_config config = {.features = UCP_FEATURE_RMA};
     ucp_request_param_t param = cw_param_none();
     ucp_tag_recv_info_t info;
@@ -278,23 +268,4 @@ static void test_ctx11_feature_is_checked(void **state)
                      UCS_ERR_INVALID_PARAM);
     assert_null(ucp_tag_probe_nb(pair->tx->worker, 0, 0, 0, &info));
     cw_pair_close(pair);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_r24_handler_without_mode_or_with_none, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_gen3_unknown_mask_bits_are_ignored, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ctx11_feature_is_checked, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ep16_name_and_gen4_untouched_rest, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ep30_no_socket_addresses, cw_test_setup, cw_test_teardown),
-#if UCP_API_VERSION >= UCP_VERSION(1, 16)
-        cmocka_unit_test_setup_teardown(test_ep32_transports, cw_test_setup, cw_test_teardown),
-#endif
-        cmocka_unit_test_setup_teardown(test_ep35_print_info, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ep36_evaluate_perf, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ep37_modify, cw_test_setup, cw_test_teardown),
-    };
-
-    return cmocka_run_group_tests_name("api.ep_query", tests, NULL, NULL);
 }

@@ -61,9 +61,8 @@ static void am_send_all(struct cw_pair *pair, ucp_ep_h *eps, struct replies *rep
     cw_pair_wait_count(pair, &replies->calls, before + COUNT, "active messages");
 }
 
-static void test_ep10_reply_ep_is_the_own_handle(void **state)
+API_TEST(test_ep10_reply_ep_is_the_own_handle)
 {
-    struct cw_pair *pair = *state;
     struct replies replies = {.calls = 0};
     ucp_ep_h eps[2][COUNT];
     ucp_am_handler_param_t handler;
@@ -230,13 +229,12 @@ static void use_all_calls(struct cw_pair *pair, ucp_ep_h ep)
 }
 
 /* Clients come and go; an answer for the first of them reaches none of those that live. */
-static void test_amr22_handle_is_never_anothers(void **state)
+API_TEST(test_amr22_handle_is_never_anothers)
 {
     static const struct cw_pair_config all = {
         .features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_STREAM | UCP_FEATURE_RMA | UCP_FEATURE_AMO64,
         .no_endpoints = true};
     enum { LIVE = 8 };
-    struct cw_pair *pair = *state;
     const long gone = cw_test_scaled(4200);
     ucp_ep_h *handles, clients[LIVE];
 
@@ -354,21 +352,10 @@ static void ends(struct cw_pair *pair, bool peer_mode)
     cw_pair_close(pair);
 }
 
-static void test_end_of_a_lent_handle(void **state)
+API_TEST(test_end_of_a_lent_handle)
 {
     cw_test_need_two_workers();
     cw_test_skip_reference("it tells nobody");
-    ends(*state, true);
-    ends(*state, false);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_amr22_handle_is_never_anothers, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_end_of_a_lent_handle, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ep10_reply_ep_is_the_own_handle, cw_test_setup, cw_test_teardown),
-    };
-
-    return cmocka_run_group_tests_name("api.ep_reply", tests, NULL, NULL);
+    ends(pair, true);
+    ends(pair, false);
 }

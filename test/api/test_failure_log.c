@@ -88,11 +88,10 @@ static ucs_status_t end_of_peer(const char *how)
     return status;
 }
 
-static void test_a_death_is_told_once(void **state)
+API_TEST(test_a_death_is_told_once)
 {
     const char *line;
 
-    (void)state;
     cw_test_need_two_processes();
     cw_test_skip_reference("it logs this at a level that nobody sees");
     /* A device learns of it by silence. */
@@ -114,16 +113,15 @@ static void test_a_death_is_told_once(void **state)
     assert_non_null(strstr(line, "see the last output of the peer's process"));
 }
 
-static void test_an_orderly_end_is_not(void **state)
+API_TEST(test_an_orderly_end_is_not)
 {
-    (void)state;
     cw_test_need_two_processes();
     cw_test_skip_reference("as above");
     (void)end_of_peer("leaves");
     assert_string_equal(text, "");
 }
 
-static void test_a_connection_that_fails_is_told(void **state)
+API_TEST(test_a_connection_that_fails_is_told)
 {
     ucp_request_param_t param = cw_param_none();
     struct cw_side gone, side;
@@ -133,7 +131,6 @@ static void test_a_connection_that_fails_is_told(void **state)
     size_t length;
     void *address;
 
-    (void)state;
     cw_test_need_two_workers();
     cw_test_skip_reference("as above");
     cw_side_open(&gone, &config);
@@ -164,15 +161,6 @@ static void test_a_connection_that_fails_is_told(void **state)
 int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {{"peer", run_peer}};
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_death_is_told_once, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_an_orderly_end_is_not, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_a_connection_that_fails_is_told, cw_test_setup, cw_test_teardown),
-    };
-    int code;
 
-    if (cw_test_role(argc, argv, roles, 1, &code)) {
-        return code;
-    }
-    return cmocka_run_group_tests_name("api.test_failure_log", tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, 1);
 }

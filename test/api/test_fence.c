@@ -78,18 +78,15 @@ static void overwrite_all(struct cw_pair *pair, struct cw_servant *servant)
     free(data);
 }
 
-static void test_flu23_overwrite(void **state)
+API_TEST(test_flu23_overwrite)
 {
-    struct cw_pair *pair = *state;
-
     cw_pair_open(pair, &plain);
     overwrite_all(pair, NULL);
     cw_pair_close(pair);
 }
 
-static void test_flu23_overwrite_in_two_processes(void **state)
+API_TEST(test_flu23_overwrite_in_two_processes)
 {
-    struct cw_pair *pair = *state;
     struct cw_servant servant;
 
     cw_test_need_two_processes();
@@ -99,9 +96,8 @@ static void test_flu23_overwrite_in_two_processes(void **state)
 }
 
 /* FLU-21, VER-5: the other side is in this thread and cannot progress while fence runs. GEN-10. */
-static void test_flu21_never_waits(void **state)
+API_TEST(test_flu21_never_waits)
 {
-    struct cw_pair *pair = *state;
     char *data = malloc(CW_MIB);
     struct cw_target target;
 
@@ -181,10 +177,9 @@ static void signalled(struct cw_pair *pair, enum cw_memory data_kind, enum cw_me
     free(bytes);
 }
 
-static void test_flu20_signal_after_data(void **state)
+API_TEST(test_flu20_signal_after_data)
 {
     static const size_t lengths[] = {8, 5000, 70000, 600000};
-    struct cw_pair *pair = *state;
 
     cw_test_skip_reference("1.13 orders the two only if they go the same way");
     cw_pair_open(pair, &plain);
@@ -198,10 +193,9 @@ static void test_flu20_signal_after_data(void **state)
 }
 
 /* The order is that of the target's memory, whichever endpoint leads there. */
-static void test_flu20_over_two_endpoints(void **state)
+API_TEST(test_flu20_over_two_endpoints)
 {
     static const size_t lengths[] = {8, 5000, 70000, 600000};
-    struct cw_pair *pair = *state;
 
     cw_test_skip_reference("1.13 orders the two only if they go the same way");
     cw_pair_open(pair, &plain);
@@ -215,9 +209,8 @@ static void test_flu20_over_two_endpoints(void **state)
 }
 
 /* In another process, which looks without progress once it has seen the signal. */
-static void test_flu20_in_two_processes(void **state)
+API_TEST(test_flu20_in_two_processes)
 {
-    struct cw_pair *pair = *state;
     struct cw_servant servant;
     struct cw_target target;
     char *data;
@@ -249,10 +242,9 @@ static void test_flu20_in_two_processes(void **state)
 }
 
 /* A get before, a put behind, and the other way round. */
-static void test_flu20_gets(void **state)
+API_TEST(test_flu20_gets)
 {
     static const size_t lengths[] = {8, 5000, 70000, 600000};
-    struct cw_pair *pair = *state;
     char *one = malloc(CW_MIB), *two = malloc(CW_MIB), *back = malloc(CW_MIB);
     struct cw_target target;
 
@@ -310,10 +302,9 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_leng
     return UCS_OK;
 }
 
-static void test_r16_message_after_data(void **state)
+API_TEST(test_r16_message_after_data)
 {
     static const size_t lengths[] = {8, 1000, 5000, 30000, 70000, 300000, CW_MIB};
-    struct cw_pair *pair = *state;
     struct listener listener = {.calls = 0};
     ucp_am_handler_param_t handler;
     ucp_request_param_t param = cw_param_none();
@@ -356,20 +347,6 @@ static void test_r16_message_after_data(void **state)
 int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {CW_SERVANT_ROLE};
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_flu23_overwrite, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_flu23_overwrite_in_two_processes, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_flu21_never_waits, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_flu20_signal_after_data, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_flu20_over_two_endpoints, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_flu20_in_two_processes, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_flu20_gets, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_r16_message_after_data, cw_test_setup, cw_test_teardown),
-    };
-    int code;
 
-    if (cw_test_role(argc, argv, roles, sizeof(roles) / sizeof(roles[0]), &code)) {
-        return code;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, sizeof(roles) / sizeof(roles[0]));
 }

@@ -112,10 +112,9 @@ static void receive_all_in_order(struct cw_pair *pair, char *pool)
     }
 }
 
-static void test_tag14_unexpected_messages_are_bounded_and_none_is_lost(void **state)
+API_TEST_WITH(test_tag14_unexpected_messages_are_bounded_and_none_is_lost, cw_test_setup, rndv_teardown)
 {
     enum { WINDOW_KB = 16 << 10, NOTE_BYTES = 256, SLACK_KB = 8 << 10 };
-    struct cw_pair *pair = *state;
     struct cw_remote remote;
     char *pool;
     long grown;
@@ -142,17 +141,7 @@ static void test_tag14_unexpected_messages_are_bounded_and_none_is_lost(void **s
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        rndv_test(test_tag14_unexpected_messages_are_bounded_and_none_is_lost),
-    };
     static const struct cw_role roles[] = {{"flooder", flooder}};
-    int code;
 
-    if (cw_test_role(argc, argv, roles, 1, &code)) {
-        return code;
-    }
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, 1);
 }

@@ -29,10 +29,9 @@ static ucs_status_ptr_t flush_of(struct cw_pair *pair, bool of_worker, const ucp
 }
 
 /* FLU-1, RMA-9: everything is there, whatever the sizes, and nobody has its request any more. */
-static void test_flu1_everything_before(void **state)
+API_TEST(test_flu1_everything_before)
 {
     static const size_t sizes[] = {8, 3000, 70000, CW_MIB};
-    struct cw_pair *pair = *state;
     char *data = malloc(LENGTH), *back = malloc(LENGTH);
     ucp_request_param_t param = cw_param_none();
     struct cw_target target;
@@ -72,9 +71,8 @@ static void test_flu1_everything_before(void **state)
 }
 
 /* FLU-1, FLU-7: neither a rendezvous that nobody matched nor receives hold it up. */
-static void test_flu1_what_is_not_waited_for(void **state)
+API_TEST(test_flu1_what_is_not_waited_for)
 {
-    struct cw_pair *pair = *state;
     struct cw_op send = {0}, recv = {0}, lonely = {0};
     char *data = malloc(LENGTH), *in = malloc(LENGTH);
     struct cw_target target;
@@ -102,9 +100,8 @@ static void test_flu1_what_is_not_waited_for(void **state)
     cw_pair_close(pair);
 }
 
-static void test_flu2_nothing(void **state)
+API_TEST(test_flu2_nothing)
 {
-    struct cw_pair *pair = *state;
     struct cw_op op = {0};
     ucp_request_param_t param = cw_param_send(&op);
     struct cw_target target;
@@ -132,13 +129,12 @@ static void flush_worker(struct cw_pair *pair)
 }
 
 /* FLU-4: the worker forgets endpoints that owe nothing. One operation makes it look there again, whatever it is. */
-static void test_flu4_after_nothing(void **state)
+API_TEST(test_flu4_after_nothing)
 {
     enum { SENDS = 400, SIZE = 4000 };
     static const size_t sizes[] = {8, 3000, 70000};
     struct cw_op *ops = calloc(SENDS, sizeof(*ops));
     char *data = malloc(CW_MIB), in[SIZE];
-    struct cw_pair *pair = *state;
     struct cw_target target;
     uint64_t sum;
 
@@ -186,10 +182,9 @@ static void test_flu4_after_nothing(void **state)
 }
 
 /* FLU-3: there is always something new under way, of every size. */
-static void test_flu3_not_starved(void **state)
+API_TEST(test_flu3_not_starved)
 {
     static const size_t sizes[] = {8, 40000, 300000};
-    struct cw_pair *pair = *state;
     char *data = calloc(1, CW_MIB);
     struct cw_target target;
 
@@ -221,10 +216,9 @@ static void test_flu3_not_starved(void **state)
 }
 
 /* FLU-4: endpoints to many workers; the flush of the worker covers them all. */
-static void test_flu4_all_endpoints(void **state)
+API_TEST(test_flu4_all_endpoints)
 {
     enum { PEERS = 6 };
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     struct cw_side peers[PEERS];
     struct cw_target targets[PEERS];
@@ -269,9 +263,8 @@ static void test_flu4_all_endpoints(void **state)
 }
 
 /* FLU-2, FLU-4, ERR-16, ERR-22: a process dies; the flush of the worker goes on with the rest. */
-static void test_flu4_one_fails(void **state)
+API_TEST(test_flu4_one_fails)
 {
-    struct cw_pair *pair = *state;
     struct cw_servant servant;
     struct cw_target lost, own;
     struct cw_region region;
@@ -319,9 +312,8 @@ static void test_flu4_one_fails(void **state)
 }
 
 /* FLU-5, R27: it waits for the connection; if there is nobody, it says so. */
-static void test_flu5_connecting(void **state)
+API_TEST(test_flu5_connecting)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     struct cw_target target;
     uint64_t word = 5;
@@ -343,10 +335,9 @@ static void test_flu5_connecting(void **state)
 }
 
 /* Something is to be carried to a worker that is not there any more. */
-static void test_flu5_nobody_there(void **state)
+API_TEST(test_flu5_nobody_there)
 {
     const struct cw_pair_config lone = {.features = CW_RMA_FEATURES, .peer_mode = true, .no_endpoints = true};
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     uint64_t word = 5;
     struct cw_target target;
@@ -383,9 +374,8 @@ static void old_done(void *request, ucs_status_t status)
 }
 
 /* FLU-6: the old and the blocking ones; callbacks of other operations run inside. */
-static void test_flu6_old_calls(void **state)
+API_TEST(test_flu6_old_calls)
 {
-    struct cw_pair *pair = *state;
     char *data = malloc(CW_MIB);
     struct cw_target target;
     struct cw_helper helper;
@@ -427,10 +417,9 @@ static void test_flu6_old_calls(void **state)
 }
 
 /* FLU-8: each flush when what was before it is done; all of them, freed ones and the user's too. */
-static void test_flu8_several(void **state)
+API_TEST(test_flu8_several)
 {
     enum { FLUSHES = 40, STEP = 20000 };
-    struct cw_pair *pair = *state;
     struct cw_op ops[FLUSHES];
     char *data = malloc((size_t)FLUSHES * STEP);
     struct cw_user_request user;
@@ -485,10 +474,9 @@ static void test_flu8_several(void **state)
 }
 
 /* FLU-8: nothing was started since the flush before, which is still under way. */
-static void test_flu8_behind_another(void **state)
+API_TEST(test_flu8_behind_another)
 {
     static const size_t sizes[] = {8, 3000, 70000};
-    struct cw_pair *pair = *state;
     ucs_status_ptr_t first, second;
     ucp_request_param_t param = cw_param_none();
     struct cw_target target;
@@ -552,9 +540,8 @@ static void chain_next(struct chain *chain)
     } while (result == NULL);
 }
 
-static void test_flu9_from_the_callback(void **state)
+API_TEST(test_flu9_from_the_callback)
 {
-    struct cw_pair *pair = *state;
     struct cw_target target;
 
     cw_pair_open(pair, &plain);
@@ -570,9 +557,8 @@ static void test_flu9_from_the_callback(void **state)
 }
 
 /* CLS-4: closing in flush mode is a flush. */
-static void test_cls4_close_flushes(void **state)
+API_TEST(test_cls4_close_flushes)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     char *data = malloc(CW_MIB);
     struct cw_target target;
@@ -601,26 +587,6 @@ static void test_cls4_close_flushes(void **state)
 int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {CW_SERVANT_ROLE};
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_flu1_everything_before, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_flu1_what_is_not_waited_for, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_flu2_nothing, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_flu3_not_starved, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_flu4_after_nothing, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_flu4_all_endpoints, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_flu4_one_fails, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_flu5_connecting, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_flu5_nobody_there, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_flu6_old_calls, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_flu8_several, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_flu8_behind_another, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_flu9_from_the_callback, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_cls4_close_flushes, cw_test_setup, cw_test_teardown),
-    };
-    int code;
 
-    if (cw_test_role(argc, argv, roles, sizeof(roles) / sizeof(roles[0]), &code)) {
-        return code;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, sizeof(roles) / sizeof(roles[0]));
 }

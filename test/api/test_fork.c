@@ -73,9 +73,8 @@ static void exchange(struct cw_pair *pair, size_t length)
 }
 
 /* The program's clean-up runs in the child, too, say from static destructors. */
-static void test_gen12_child_takes_down_what_it_inherited(void **state)
+API_TEST(test_gen12_child_takes_down_what_it_inherited)
 {
-    struct cw_pair *pair = *state;
     const ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
     const struct cw_pair_config peers = {.peer_mode = true};
     pid_t child;
@@ -102,9 +101,8 @@ static void test_gen12_child_takes_down_what_it_inherited(void **state)
     cw_pair_close(pair);
 }
 
-static void test_gen12_peer_sees_the_end_although_a_child_lives(void **state)
+API_TEST(test_gen12_peer_sees_the_end_although_a_child_lives)
 {
-    struct cw_pair *pair = *state;
     const struct cw_pair_config peers = {.peer_mode = true};
     const double deadline = cw_time_now_s() + CW_WAIT_S;
     const ucp_request_param_t plain = {0};
@@ -132,9 +130,8 @@ static void never_requested(ucp_conn_request_h request, void *argument)
     (void)argument;
 }
 
-static void test_gen12_port_is_free_although_a_child_lives(void **state)
+API_TEST(test_gen12_port_is_free_although_a_child_lives)
 {
-    struct cw_pair *pair = *state;
     struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     ucp_listener_params_t params = {.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR |
                                                   UCP_LISTENER_PARAM_FIELD_CONN_HANDLER};
@@ -187,9 +184,8 @@ static int answer_parent(int fd)
     return (status == UCS_OK) ? 0 : 1;
 }
 
-static void test_gen12_child_begins_anew_and_talks_to_its_parent(void **state)
+API_TEST(test_gen12_child_begins_anew_and_talks_to_its_parent)
 {
-    struct cw_pair *pair = *state;
     struct cw_side *side = &pair->sides[0];
     const ucp_request_param_t plain = {0};
     int fds[2];
@@ -221,19 +217,4 @@ static void test_gen12_child_begins_anew_and_talks_to_its_parent(void **state)
     side->ep = NULL;
     child_end(child);
     close(fds[0]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_gen12_child_takes_down_what_it_inherited, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_gen12_peer_sees_the_end_although_a_child_lives, cw_test_setup,
-                                        cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_gen12_port_is_free_although_a_child_lives, cw_test_setup,
-                                        cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_gen12_child_begins_anew_and_talks_to_its_parent, cw_test_setup,
-                                        cw_test_teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

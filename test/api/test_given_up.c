@@ -130,18 +130,15 @@ static void all_without_key(struct cw_pair *pair, struct cw_servant *servant)
     }
 }
 
-static void test_key(void **state)
+API_TEST(test_key)
 {
-    struct cw_pair *pair = *state;
-
     cw_pair_open(pair, &plain);
     all_without_key(pair, NULL);
     cw_pair_close(pair);
 }
 
-static void test_key_of_another_process(void **state)
+API_TEST(test_key_of_another_process)
 {
-    struct cw_pair *pair = *state;
     struct cw_servant servant;
 
     cw_test_need_two_processes();
@@ -151,10 +148,8 @@ static void test_key_of_another_process(void **state)
 }
 
 /* Before the endpoint has connected, so that everything waits for that. */
-static void test_key_before_the_connection(void **state)
+API_TEST(test_key_before_the_connection)
 {
-    struct cw_pair *pair = *state;
-
     for (int operation = 0; operation < OPERATIONS; operation++) {
         cw_pair_open(pair, &plain);
         without_key(pair, NULL, CW_MEMORY_HEAP, (enum operation)operation, 33288, false);
@@ -171,9 +166,8 @@ static void destroy_in_callback(void *request, ucs_status_t status, void *user_d
 }
 
 /* The callback of an operation destroys the key: the last moment that KEY-6 names. */
-static void test_key_in_the_callback(void **state)
+API_TEST(test_key_in_the_callback)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     char *local = malloc(560000);
     struct cw_target target;
@@ -196,9 +190,8 @@ static void test_key_in_the_callback(void **state)
 }
 
 /* What is under way when the worker is destroyed ends there, without the key. */
-static void test_key_when_the_worker_ends(void **state)
+API_TEST(test_key_when_the_worker_ends)
 {
-    struct cw_pair *pair = *state;
     struct cw_target target;
     char *local;
 
@@ -262,7 +255,7 @@ static ucs_status_t unpack_bytes(void *state, size_t offset, const void *from, s
 }
 
 /* DT-6: what the type's functions need is the program's; here they need nothing. */
-static void test_generic_type(void **state)
+API_TEST(test_generic_type)
 {
     static const size_t lengths[] = {10, 5000, 300000};
     static const ucp_generic_dt_ops_t ops = {.start_pack = start_const_bytes,
@@ -271,7 +264,6 @@ static void test_generic_type(void **state)
                                            .pack = pack_bytes,
                                            .unpack = unpack_bytes,
                                            .finish = free};
-    struct cw_pair *pair = *state;
     char *from = malloc(300000), *to = malloc(300000);
 
     cw_test_skip_reference("it frees the type at once");
@@ -364,9 +356,8 @@ static void all_pieces_without_keys(struct cw_pair *pair, struct cw_servant *ser
     }
 }
 
-static void test_keys_of_many_pieces(void **state)
+API_TEST(test_keys_of_many_pieces)
 {
-    struct cw_pair *pair = *state;
     struct cw_servant servant;
 
     cw_pair_open(pair, &plain);
@@ -382,21 +373,6 @@ static void test_keys_of_many_pieces(void **state)
 int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {CW_SERVANT_ROLE};
-    const struct CMUnitTest tests[] = {
-        cw_test(test_key),
-        cw_test(test_key_of_another_process),
-        cw_test(test_key_before_the_connection),
-        cw_test(test_key_in_the_callback),
-        cw_test(test_key_when_the_worker_ends),
-        cw_test(test_generic_type),
-#if UCP_API_VERSION >= UCP_VERSION(1, 22)
-        cw_test(test_keys_of_many_pieces),
-#endif
-    };
-    int code;
 
-    if (cw_test_role(argc, argv, roles, 1, &code)) {
-        return code;
-    }
-    return cmocka_run_group_tests_name("api.given_up", tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, 1);
 }

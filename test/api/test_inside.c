@@ -246,25 +246,16 @@ static void run(struct cw_pair *pair, const char *rndv_thresh, uint64_t seed)
 }
 
 /* OPA-2, TAG-26. */
-static void test_r1_callbacks_inside(void **state)
+API_TEST(test_r1_callbacks_inside)
 {
     cw_test_skip_reference("1.13 has another NO_IMM_CMPL for some of these");
     for (uint64_t seed = 1; seed <= 2; seed++) {
-        run(*state, "auto", seed);
-        run(*state, "1", seed);
-        run(*state, "inf", seed);
+        run(pair, "auto", seed);
+        run(pair, "1", seed);
+        run(pair, "inf", seed);
     }
     for (enum kind kind = TAG_SEND; kind <= AM_FETCH; kind++) { /* these were met */
         assert_true(inside[kind] > 0 || (kind != TAG_SEND && kind != TAG_RECV && kind != STREAM_RECV &&
                                          kind != AM_SEND && kind != AM_FETCH));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_r1_callbacks_inside, cw_test_setup, cw_test_teardown),
-    };
-
-    return cmocka_run_group_tests_name("api.inside", tests, NULL, NULL);
 }

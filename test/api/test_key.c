@@ -29,10 +29,9 @@ static ucs_status_t get8(struct cw_pair *pair, ucp_ep_h ep, ucp_rkey_h key, uint
     return cw_pair_wait(pair, ucp_get_nbx(ep, value, 8, address, key, &param), "get");
 }
 
-static void test_key1_size_and_equality(void **state)
+API_TEST(test_key1_size_and_equality)
 {
     static const size_t lengths[] = {1, 8, 4096, 100000, 5u << 20};
-    struct cw_pair *pair = *state;
     struct cw_region region;
     size_t size, first_size;
 
@@ -58,10 +57,9 @@ static void test_key1_size_and_equality(void **state)
 }
 
 /* Keys of different registrations differ, also of one and the same memory, before and after. */
-static void test_key1_difference(void **state)
+API_TEST(test_key1_difference)
 {
     enum { COUNT = 50 };
-    struct cw_pair *pair = *state;
     char *heap = malloc(LENGTH);
     void *blobs[COUNT];
     size_t sizes[COUNT];
@@ -87,9 +85,8 @@ static void test_key1_difference(void **state)
 }
 
 /* At every alignment, and not a byte beyond its end. */
-static void test_key1_anywhere(void **state)
+API_TEST(test_key1_anywhere)
 {
-    struct cw_pair *pair = *state;
     char *pages = mmap(NULL, 2 * CW_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct cw_region region;
     ucp_rkey_h key;
@@ -123,9 +120,8 @@ static void test_key1_anywhere(void **state)
     cw_pair_close(pair);
 }
 
-static void test_key3_other_endpoint(void **state)
+API_TEST(test_key3_other_endpoint)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     struct cw_target target;
     ucp_ep_h other;
@@ -143,9 +139,8 @@ static void test_key3_other_endpoint(void **state)
     cw_pair_close(pair);
 }
 
-static void test_key4_before_connection_and_self(void **state)
+API_TEST(test_key4_before_connection_and_self)
 {
-    struct cw_pair *pair = *state;
     struct cw_target target;
     struct cw_region region;
     ucp_request_param_t param = cw_param_none();
@@ -171,9 +166,8 @@ static void test_key4_before_connection_and_self(void **state)
     cw_pair_close(pair);
 }
 
-static void test_key6_destroy_any_time(void **state)
+API_TEST(test_key6_destroy_any_time)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     struct cw_target targets[3];
     int fds = 0, rounds = 6 + (int)cw_test_scaled(200);
@@ -224,10 +218,9 @@ static bool maps_allocated(void)
     return !cw_test_over_network() && !cw_test_tls_has("rc");
 }
 
-static void test_key7_pointer_in_one_process(void **state)
+API_TEST(test_key7_pointer_in_one_process)
 {
     static const size_t offsets[] = {0, 1, 8, 4095, 4096, LENGTH - 1};
-    struct cw_pair *pair = *state;
     struct cw_target target;
     ucs_status_t status;
     void *base, *local;
@@ -273,9 +266,8 @@ static void check_out_of_range(const struct cw_target *target, size_t length)
     }
 }
 
-static void test_key7_pointer_outside(void **state)
+API_TEST(test_key7_pointer_outside)
 {
-    struct cw_pair *pair = *state;
     struct cw_target target;
     ucp_mem_attr_t attr;
     void *local;
@@ -295,9 +287,8 @@ static void test_key7_pointer_outside(void **state)
 }
 
 /* Both processes see what the other one stores; neither needs the other's progress. */
-static void test_key7_pointer_between_processes(void **state)
+API_TEST(test_key7_pointer_between_processes)
 {
-    struct cw_pair *pair = *state;
     struct cw_servant servant;
     struct cw_target target;
     ucs_status_t status;
@@ -336,9 +327,8 @@ static void test_key7_pointer_between_processes(void **state)
 }
 
 /* The pointer outlives the owner's memory and the owner: what is there then is nobody's, but nothing crashes. */
-static void test_key7_pointer_to_what_is_gone(void **state)
+API_TEST(test_key7_pointer_to_what_is_gone)
 {
-    struct cw_pair *pair = *state;
     struct cw_servant servant;
     struct cw_target target;
     char *local;
@@ -402,10 +392,9 @@ static void check_order(struct cw_pair *pair, ucp_rkey_h *keys, bool *equal_seen
 }
 
 /* N22-55. */
-static void test_key8_compare(void **state)
+API_TEST(test_key8_compare)
 {
     const ucp_rkey_compare_params_t none = {.field_mask = 0}, some = {.field_mask = 1};
-    struct cw_pair *pair = *state;
     struct cw_region regions[KEYS / 2];
     ucp_rkey_h keys[KEYS];
     bool equal_seen = false;
@@ -440,9 +429,8 @@ static const unsigned char unauth[][40] = {
     {0x0b, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x0c, 0x14, 0, 0x5d, 0x01, 0, 0xd0, 0x6b, 0x65, 0x68, 0x7f},
 };
 
-static void test_key5_strangers(void **state)
+API_TEST(test_key5_strangers)
 {
-    struct cw_pair *pair = *state;
     unsigned char blob[CW_BLOB_MAX];
     uint64_t random = 1;
     ucs_status_t status;
@@ -524,9 +512,8 @@ static void use_zeros(struct cw_pair *pair, struct cw_servant *servant)
     free(from);
 }
 
-static void test_key5_zeros(void **state)
+API_TEST(test_key5_zeros)
 {
-    struct cw_pair *pair = *state;
     struct cw_servant servant;
 
     cw_pair_open(pair, &peer_mode);
@@ -569,10 +556,9 @@ static void use_broken(const unsigned char *blob, size_t size, enum cw_memory ki
 }
 
 /* Every byte of a right blob, some bits of it: with the right one the rest still works. */
-static void test_key5_flipped(void **state)
+API_TEST(test_key5_flipped)
 {
     static const unsigned char flips[] = {0x01, 0x80, 0xff};
-    struct cw_pair *pair = *state;
     struct cw_target target;
     unsigned char *blob;
     int refused = 0, refused_use = 0, harmless = 0;
@@ -616,10 +602,9 @@ static void test_key5_flipped(void **state)
 }
 
 /* A prefix of a right blob, then something else. */
-static void test_key5_truncated(void **state)
+API_TEST(test_key5_truncated)
 {
     static const unsigned char fillers[] = {0, 0xff, 0x5a};
-    struct cw_pair *pair = *state;
     struct cw_target target;
     unsigned char *blob, bytes[CW_BLOB_MAX];
     ucp_rkey_h key;
@@ -648,9 +633,8 @@ static void test_key5_truncated(void **state)
 }
 
 /* MEM-3: the key of nothing admits nothing. */
-static void test_mem3_key_of_nothing(void **state)
+API_TEST(test_mem3_key_of_nothing)
 {
-    struct cw_pair *pair = *state;
     char own[LENGTH];
     struct cw_region region;
     ucp_request_param_t param = cw_param_none();
@@ -676,10 +660,9 @@ static void test_mem3_key_of_nothing(void **state)
 }
 
 /* APP-2: a heap at an address that is equal in both processes. */
-static void test_mem7_symmetric_heap(void **state)
+API_TEST(test_mem7_symmetric_heap)
 {
     enum { HEAP = 8 * CW_MIB };
-    struct cw_pair *pair = *state;
     char *base = mmap(NULL, HEAP, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     struct cw_target target = {.address = (uintptr_t)base, .length = HEAP, .pair = pair};
 
@@ -701,31 +684,6 @@ static void test_mem7_symmetric_heap(void **state)
 int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {CW_SERVANT_ROLE};
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_key1_size_and_equality, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_key1_difference, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_key1_anywhere, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_key3_other_endpoint, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_key4_before_connection_and_self, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_key6_destroy_any_time, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_key7_pointer_in_one_process, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_key7_pointer_outside, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_key7_pointer_between_processes, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_key7_pointer_to_what_is_gone, cw_test_setup, cw_test_teardown),
-#if UCP_API_VERSION >= UCP_VERSION(1, 16)
-        cmocka_unit_test_setup_teardown(test_key8_compare, cw_test_setup, cw_test_teardown),
-#endif
-        cmocka_unit_test_setup_teardown(test_key5_zeros, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_key5_strangers, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_key5_flipped, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_key5_truncated, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_mem3_key_of_nothing, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_mem7_symmetric_heap, cw_test_setup, cw_test_teardown),
-    };
-    int code;
 
-    if (cw_test_role(argc, argv, roles, sizeof(roles) / sizeof(roles[0]), &code)) {
-        return code;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, sizeof(roles) / sizeof(roles[0]));
 }

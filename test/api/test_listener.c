@@ -47,13 +47,12 @@ static ucs_status_t listen_with(uint64_t mask, const struct sockaddr_storage *na
     return status;
 }
 
-static void test_cs1_wrong_parameters(void **state)
+CS_TEST(test_cs1_wrong_parameters)
 {
     const uint64_t name_bit = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR, accept_bit = UCP_LISTENER_PARAM_FIELD_ACCEPT_HANDLER,
                    conn_bit = UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
     struct sockaddr_storage name = cs_name("127.0.0.1", 0);
 
-    (void)state;
     assert_int_equal(listen_with(conn_bit, &name, 1, 1), UCS_ERR_INVALID_PARAM);
     assert_int_equal(listen_with(name_bit | conn_bit, NULL, 1, 1), UCS_ERR_INVALID_PARAM);
     assert_int_equal(listen_with(name_bit, &name, 1, 1), UCS_ERR_INVALID_PARAM);
@@ -108,14 +107,13 @@ static ucs_status_t give_address(enum given_to to, ucs_sock_addr_t given)
 
 /* CS-1, CS-20: of an address as many bytes are read as there are, which must be those of its family. Behind them the
  * memory ends. */
-static void test_cs1_addresses_that_are_cut_short(void **state)
+CS_TEST(test_cs1_addresses_that_are_cut_short)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     char *memory = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct sockaddr_storage names[2] = {cs_name("127.0.0.1", 0), cs_name("::1", 0)};
     const size_t sizes[2] = {sizeof(struct sockaddr_in), sizeof(struct sockaddr_in6)};
 
-    (void)state;
     cw_test_skip_reference("1.13 takes any length for an endpoint, and the system's error for a listener");
     assert_ptr_not_equal(memory, MAP_FAILED);
     assert_int_equal(mprotect(memory + page, page, PROT_NONE), 0);
@@ -138,12 +136,11 @@ static void test_cs1_addresses_that_are_cut_short(void **state)
     assert_int_equal(munmap(memory, 2 * page), 0);
 }
 
-static void test_cs2_addresses_that_cannot_be_had(void **state)
+CS_TEST(test_cs2_addresses_that_cannot_be_had)
 {
     struct sockaddr_storage foreign = cs_name("192.0.2.77", 0);
     struct cs_listener first, second;
 
-    (void)state;
     cs_listen(&first, cs_workers[0], "127.0.0.1", false);
     assert_int_equal(cs_try_listen(&second, cs_workers[0], &first.name, false), UCS_ERR_BUSY); /* ABU-13 */
     assert_int_equal(cs_try_listen(&second, cs_workers[1], &first.name, true), UCS_ERR_BUSY);
@@ -155,11 +152,11 @@ static void test_cs2_addresses_that_cannot_be_had(void **state)
 
 /* CS-2, CS-20: meeting a server needs no transport that UCX_TLS or UCX_NET_DEVICES allow; what they allow carries data,
  * and where none of it leads to the server, the endpoint says so. */
-static void test_cs2_listens_whatever_the_settings_allow(void **state)
+CS_TEST(test_cs2_listens_whatever_the_settings_allow)
 {
     static const char *const settings[][2] = {
         {"UCX_TLS", "self"}, {"UCX_TLS", "self,rc"}, {"UCX_TLS", "self,shm"}, {"UCX_NET_DEVICES", "mlx5_0:1"}};
-    struct cw_side *side = &((struct cw_pair *)*state)->sides[0];
+    struct cw_side *side = &pair->sides[0];
     struct sockaddr_storage name = cs_name("127.0.0.1", 0);
     struct cw_pair_config config = {.features = CS_FEATURES};
     struct cs_listener listener;
@@ -215,12 +212,11 @@ static void connect_at(struct cs_listener *listener, const struct sockaddr_stora
     cs_part(&couple);
 }
 
-static void test_cs3_cs4_wildcard(void **state)
+CS_TEST(test_cs3_cs4_wildcard)
 {
     struct sockaddr_storage name;
     struct cs_listener listener;
 
-    (void)state;
     cs_listen(&listener, cs_workers[0], "0.0.0.0", false);
     assert_int_equal(listener.name.ss_family, AF_INET);
     assert_int_equal(((struct sockaddr_in *)&listener.name)->sin_addr.s_addr, INADDR_ANY);
@@ -248,14 +244,13 @@ static void need_address(const char *ip)
     }
 }
 
-static void test_cs3_ipv6(void **state)
+CS_TEST(test_cs3_ipv6)
 {
     struct sockaddr_storage name;
     struct cs_listener listener;
     int v6_only = 0;
     FILE *file;
 
-    (void)state;
     need_address("::1");
     cs_listen(&listener, cs_workers[0], "::1", false);
     connect_at(&listener, &listener.name);
@@ -277,11 +272,10 @@ static void test_cs3_ipv6(void **state)
     ucp_listener_destroy(listener.handle);
 }
 
-static void test_cs5_several_listeners(void **state)
+CS_TEST(test_cs5_several_listeners)
 {
     struct cs_listener *listeners = calloc(5, sizeof(*listeners));
 
-    (void)state;
     assert_non_null(listeners);
     for (int i = 0; i < 5; i++) {
         cs_listen(&listeners[i], cs_workers[i == 4], "127.0.0.1", false);
@@ -296,12 +290,11 @@ static void test_cs5_several_listeners(void **state)
     free(listeners);
 }
 
-static void test_cs6_a_server_starts_again_at_once(void **state)
+CS_TEST(test_cs6_a_server_starts_again_at_once)
 {
     struct cs_listener listener, again;
     struct cs_couple couple;
 
-    (void)state;
     cw_test_skip_reference("its ports stay busy in TIME_WAIT by default");
     cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
     cs_couple(&couple, &listener, UCP_ERR_HANDLING_MODE_PEER);
@@ -315,14 +308,13 @@ static void test_cs6_a_server_starts_again_at_once(void **state)
     ucp_listener_destroy(again.handle);
 }
 
-static void test_cs7_accept_handler(void **state)
+CS_TEST(test_cs7_accept_handler)
 {
     struct cs_errors client_errors = {0}, server_errors = {0};
     struct cs_listener listener;
     ucp_ep_params_t params;
     ucp_ep_h client;
 
-    (void)state;
     cs_listen(&listener, cs_workers[0], "127.0.0.1", true);
     client = cs_connect(cs_workers[1], &listener.name, UCP_ERR_HANDLING_MODE_PEER, &client_errors);
     cs_until(&listener.num_eps, 1, "endpoint");
@@ -341,7 +333,7 @@ static void test_cs7_accept_handler(void **state)
 
 enum { LATER = 8 };
 
-static void test_cs8_later_and_in_any_order(void **state)
+CS_TEST(test_cs8_later_and_in_any_order)
 {
     struct cs_errors errors[LATER] = {{0}};
     ucp_ep_h clients[LATER], server;
@@ -351,7 +343,6 @@ static void test_cs8_later_and_in_any_order(void **state)
     ucs_status_ptr_t sends[LATER];
     int order[LATER] = {5, 0, 7, 2, 3, 6, 1, 4};
 
-    (void)state;
     cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
     for (int i = 0; i < LATER; i++) {
         clients[i] = cs_connect(cs_workers[1], &listener.name, UCP_ERR_HANDLING_MODE_PEER, &errors[i]);
@@ -405,7 +396,7 @@ static void handle_at_once(ucp_conn_request_h request, void *arg)
     }
 }
 
-static void test_cs8_in_the_handler_itself(void **state)
+CS_TEST(test_cs8_in_the_handler_itself)
 {
     struct sockaddr_storage name = cs_name("127.0.0.1", 0);
     struct busy_handler handler = {0};
@@ -414,7 +405,6 @@ static void test_cs8_in_the_handler_itself(void **state)
     ucp_listener_attr_t attr;
     ucp_ep_h client;
 
-    (void)state;
     memset(&params, 0xff, sizeof(params));
     params.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
     params.sockaddr.addr = (const struct sockaddr *)&name;
@@ -445,13 +435,12 @@ static void test_cs8_in_the_handler_itself(void **state)
     }
 }
 
-static void test_cs9_r25_on_another_worker(void **state)
+CS_TEST(test_cs9_r25_on_another_worker)
 {
     struct cs_couple couple = {0};
     struct cs_listener listener;
     ucp_worker_h resting;
 
-    (void)state;
     cs_workers[2] = cs_worker_new(UCS_THREAD_MODE_SINGLE);
     cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
     couple.client = cs_connect(cs_workers[1], &listener.name, UCP_ERR_HANDLING_MODE_PEER, &couple.client_errors);
@@ -525,7 +514,7 @@ static void *take_requests(void *arg)
     return NULL;
 }
 
-static void test_cs9_on_a_worker_of_another_thread(void **state)
+CS_TEST(test_cs9_on_a_worker_of_another_thread)
 {
     struct taker taker = {.worker = cs_worker_new(UCS_THREAD_MODE_SINGLE)};
     ucp_request_param_t none = cw_param_none();
@@ -536,7 +525,6 @@ static void test_cs9_on_a_worker_of_another_thread(void **state)
     pthread_t thread;
     ucp_ep_h client;
 
-    (void)state;
     cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
     assert_int_equal(pthread_create(&thread, NULL, take_requests, &taker), 0);
     for (int i = 0; i < HANDED_OVER; i++) {
@@ -559,7 +547,7 @@ static void test_cs9_on_a_worker_of_another_thread(void **state)
     ucp_worker_destroy(taker.worker);
 }
 
-static void test_cs11_query_of_a_request(void **state)
+CS_TEST(test_cs11_query_of_a_request)
 {
     struct cs_listener listener;
     struct cs_couple couple = {0};
@@ -567,7 +555,6 @@ static void test_cs11_query_of_a_request(void **state)
     ucp_ep_params_t params;
     ucp_ep_attr_t ep_attr;
 
-    (void)state;
     cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
     for (int tells = 0; tells < 2; tells++) {
         memset(&params, 0xff, sizeof(params));
@@ -596,14 +583,13 @@ static void test_cs11_query_of_a_request(void **state)
     ucp_listener_destroy(listener.handle);
 }
 
-static void test_cs12_destroyed_with_requests(void **state)
+CS_TEST(test_cs12_destroyed_with_requests)
 {
     struct cs_errors errors[6] = {{0}};
     struct cs_listener listener;
     struct cs_couple couple;
     ucp_ep_h clients[6], server;
 
-    (void)state;
     cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
     cs_couple(&couple, &listener, UCP_ERR_HANDLING_MODE_PEER);
     cs_talk(couple.client, cs_workers[0], 8);
@@ -648,7 +634,7 @@ static void settle_until_fds(int most)
 /* EP-18, WRK-21. */
 /* CS-8, CS-12, CS-24: the end of the listener's worker refuses the clients that nobody answered, and keeps nothing of
  * theirs. The program may still hold their requests, and give these up by whatever call. */
-static void test_cs12_the_worker_ends_with_requests(void **state)
+CS_TEST(test_cs12_the_worker_ends_with_requests)
 {
     enum { CLIENTS = 3 };
     struct cs_errors errors[CLIENTS];
@@ -656,7 +642,6 @@ static void test_cs12_the_worker_ends_with_requests(void **state)
     ucp_ep_h clients[CLIENTS], server;
     int fds;
 
-    (void)state;
     cw_test_skip_reference("such clients wait for ever there");
     cs_listen(&other, cs_workers[0], "127.0.0.1", false);
     for (int round = 0; round < 3; round++) {
@@ -697,7 +682,7 @@ static void test_cs12_the_worker_ends_with_requests(void **state)
     ucp_listener_destroy(other.handle);
 }
 
-static void test_cs13_hundreds_at_once(void **state)
+CS_TEST(test_cs13_hundreds_at_once)
 {
     const int count = (int)cw_test_scaled(400);
     struct cs_errors *errors = calloc(CS_MAX_REQUESTS, sizeof(*errors));
@@ -705,7 +690,6 @@ static void test_cs13_hundreds_at_once(void **state)
     struct cs_listener *listener = calloc(1, sizeof(*listener));
     int fds = cw_process_fds();
 
-    (void)state;
     assert_true(errors != NULL && clients != NULL && listener != NULL);
     cs_listen(listener, cs_workers[0], "127.0.0.1", true);
     for (int i = 0; i < count; i++) {
@@ -736,14 +720,13 @@ static void test_cs13_hundreds_at_once(void **state)
 }
 
 /* CS-14, CS-23, WAK-6: both sides sleep whenever they are allowed to. */
-static void test_cs14_a_sleeping_server_is_woken(void **state)
+CS_TEST(test_cs14_a_sleeping_server_is_woken)
 {
     struct cs_listener listener;
     struct cs_errors errors = {0};
     ucp_ep_h client;
     double deadline = cw_time_now_s() + CW_WAIT_S;
 
-    (void)state;
     cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
     cw_worker_drain_and_arm(cs_workers[0]);
     assert_int_equal(cw_fd_poll(cw_worker_efd(cs_workers[0]), 20), 0);
@@ -771,13 +754,12 @@ static void test_cs14_a_sleeping_server_is_woken(void **state)
     ucp_listener_destroy(listener.handle);
 }
 
-static void test_cs32_ipv6_link_local_with_scope(void **state)
+CS_TEST(test_cs32_ipv6_link_local_with_scope)
 {
     struct sockaddr_storage name = {0};
     struct ifaddrs *list, *item;
     struct cs_listener listener;
 
-    (void)state;
     assert_int_equal(getifaddrs(&list), 0);
     for (item = list; item != NULL; item = item->ifa_next) {
         if (item->ifa_addr != NULL && item->ifa_addr->sa_family == AF_INET6 &&
@@ -796,31 +778,4 @@ static void test_cs32_ipv6_link_local_with_scope(void **state)
                      ((struct sockaddr_in6 *)&name)->sin6_scope_id);
     connect_at(&listener, &listener.name);
     ucp_listener_destroy(listener.handle);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cs_test(test_cs1_wrong_parameters),
-        cs_test(test_cs1_addresses_that_are_cut_short),
-        cs_test(test_cs2_addresses_that_cannot_be_had),
-        cs_test(test_cs2_listens_whatever_the_settings_allow),
-        cs_test(test_cs3_cs4_wildcard),
-        cs_test(test_cs3_ipv6),
-        cs_test(test_cs5_several_listeners),
-        cs_test(test_cs6_a_server_starts_again_at_once),
-        cs_test(test_cs7_accept_handler),
-        cs_test(test_cs8_later_and_in_any_order),
-        cs_test(test_cs8_in_the_handler_itself),
-        cs_test(test_cs9_r25_on_another_worker),
-        cs_test(test_cs9_on_a_worker_of_another_thread),
-        cs_test(test_cs11_query_of_a_request),
-        cs_test(test_cs12_destroyed_with_requests),
-        cs_test(test_cs12_the_worker_ends_with_requests),
-        cs_test(test_cs13_hundreds_at_once),
-        cs_test(test_cs14_a_sleeping_server_is_woken),
-        cs_test(test_cs32_ipv6_link_local_with_scope),
-    };
-
-    return cmocka_run_group_tests_name("api.listener", tests, NULL, NULL);
 }

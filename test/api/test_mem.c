@@ -23,9 +23,8 @@ static bool is_mapped(void *page)
     return mincore(page, CW_PAGE, &byte) == 0 || errno != ENOMEM;
 }
 
-static void test_mem1_what_is_missing(void **state)
+API_TEST(test_mem1_what_is_missing)
 {
-    struct cw_pair *pair = *state;
     ucp_mem_map_params_t params;
     ucp_mem_h memh;
     char byte;
@@ -70,10 +69,9 @@ static void check_registered(ucp_context_h context, void *address, size_t length
     assert_true(is_mapped((void *)(wish / CW_PAGE * CW_PAGE))); /* MEM-12 */
 }
 
-static void test_mem2_all_sorts_of_memory(void **state)
+API_TEST(test_mem2_all_sorts_of_memory)
 {
     static const char constant[100] = "constant";
-    struct cw_pair *pair = *state;
     int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     char stack[1000], *heap = malloc(300007), *file, *nothing, *shared;
 
@@ -126,11 +124,10 @@ static void check_empty(ucp_context_h context, const ucp_mem_map_params_t *param
     cw_mem_unmap(context, memh);
 }
 
-static void test_mem3_nothing(void **state)
+API_TEST(test_mem3_nothing)
 {
     static const unsigned flags[] = {0, UCP_MEM_MAP_NONBLOCK, UCP_MEM_MAP_ALLOCATE,
                                      UCP_MEM_MAP_ALLOCATE | UCP_MEM_MAP_NONBLOCK};
-    struct cw_pair *pair = *state;
     ucp_mem_map_params_t params;
     char byte;
 
@@ -147,11 +144,10 @@ static void test_mem3_nothing(void **state)
     cw_pair_close(pair);
 }
 
-static void test_mem5_allocate(void **state)
+API_TEST(test_mem5_allocate)
 {
     static const size_t sizes[] = {1, 100, CW_PAGE - 1, CW_PAGE, 5000, 65537, CW_MIB + 1, 40u << 20};
     enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
-    struct cw_pair *pair = *state;
     ucp_mem_map_params_t params;
     ucp_mem_h handles[SIZES];
     ucp_mem_attr_t attrs[SIZES];
@@ -180,9 +176,8 @@ static void test_mem5_allocate(void **state)
     cw_pair_close(pair);
 }
 
-static void test_mem6_wishes_and_orders(void **state)
+API_TEST(test_mem6_wishes_and_orders)
 {
-    struct cw_pair *pair = *state;
     ucp_mem_map_params_t params;
     ucs_status_t status;
     ucp_mem_attr_t attr;
@@ -209,11 +204,10 @@ static void test_mem6_wishes_and_orders(void **state)
 }
 
 /* More than there is. The limit keeps a library that fills files page by page from eating all memory. */
-static void test_mem6_too_much(void **state)
+API_TEST(test_mem6_too_much)
 {
     static const size_t sizes[] = {(size_t)1 << 60, SIZE_MAX / 2, SIZE_MAX - 5000, SIZE_MAX};
     struct rlimit before, limit = {.rlim_cur = 256u << 20, .rlim_max = RLIM_INFINITY};
-    struct cw_pair *pair = *state;
     ucp_mem_map_params_t params;
     ucs_status_t status;
 
@@ -241,11 +235,10 @@ static void check_bytes(const char *from, size_t length, int byte)
     }
 }
 
-static void test_mem7_fixed_replaces(void **state)
+API_TEST(test_mem7_fixed_replaces)
 {
     enum { PAGES = 40, LENGTH = 7 * CW_PAGE };
     static const unsigned more[] = {0, UCP_MEM_MAP_NONBLOCK};
-    struct cw_pair *pair = *state;
     ucp_mem_attr_t attr;
     ucp_mem_h memh;
     char *room;
@@ -277,12 +270,11 @@ static void test_mem7_fixed_replaces(void **state)
     cw_pair_close(pair);
 }
 
-static void test_mem8_hints(void **state)
+API_TEST(test_mem8_hints)
 {
     static const unsigned prots[] = {0, UCP_MEM_MAP_PROT_LOCAL_READ, UCP_MEM_MAP_PROT_REMOTE_READ,
                                      UCP_MEM_MAP_PROT_REMOTE_WRITE, UCP_MEM_MAP_PROT_LOCAL_WRITE,
                                      UCP_MEM_MAP_PROT_REMOTE_READ | UCP_MEM_MAP_PROT_LOCAL_READ, 0x303};
-    struct cw_pair *pair = *state;
     ucp_mem_map_params_t params;
     ucp_mem_h memh;
     char bytes[100];
@@ -309,9 +301,8 @@ static void test_mem8_hints(void **state)
     cw_pair_close(pair);
 }
 
-static void test_mem10_kinds_of_memory(void **state)
+API_TEST(test_mem10_kinds_of_memory)
 {
-    struct cw_pair *pair = *state;
     ucp_mem_map_params_t params;
     ucs_status_t status;
     ucp_mem_h memh;
@@ -340,9 +331,8 @@ static void test_mem10_kinds_of_memory(void **state)
     cw_pair_close(pair);
 }
 
-static void test_mem11_again_and_overlapping(void **state)
+API_TEST(test_mem11_again_and_overlapping)
 {
-    struct cw_pair *pair = *state;
     ucp_mem_h handles[30], own = NULL;
     char *heap = malloc(100000), *bytes = heap;
     void *blob;
@@ -373,9 +363,8 @@ static void test_mem11_again_and_overlapping(void **state)
     cw_pair_close(pair);
 }
 
-static void test_mem12_fork(void **state)
+API_TEST(test_mem12_fork)
 {
-    struct cw_pair *pair = *state;
     ucp_mem_h own, memh;
     char *heap = malloc(CW_MIB), *bytes;
     int status;
@@ -404,9 +393,8 @@ static void test_mem12_fork(void **state)
     cw_pair_close(pair);
 }
 
-static void test_mem13_query(void **state)
+API_TEST(test_mem13_query)
 {
-    struct cw_pair *pair = *state;
     char bytes[100];
     ucp_mem_h memh;
 
@@ -441,10 +429,9 @@ static ucs_status_t advise(ucp_context_h context, ucp_mem_h memh, uint64_t mask,
     return ucp_mem_advise(context, memh, &params);
 }
 
-static void test_mem14_advice(void **state)
+API_TEST(test_mem14_advice)
 {
     enum { LENGTH = 5 * CW_PAGE, ALL = 7 };
-    struct cw_pair *pair = *state;
     ucp_context_h context;
     char *heap = malloc(LENGTH);
 
@@ -499,10 +486,9 @@ static int findable_mappings(pid_t pid)
     return count;
 }
 
-static void test_mem15_nothing_stays(void **state)
+API_TEST(test_mem15_nothing_stays)
 {
     enum { LENGTH = CW_MIB };
-    struct cw_pair *pair = *state;
     int fds = 0, rounds = (int)cw_test_scaled(300);
     long rss = 0;
 
@@ -546,11 +532,10 @@ static const char *printed(struct cw_pair *pair, const char *spec)
 }
 
 /* VER-4. */
-static void test_mem17_print(void **state)
+API_TEST(test_mem17_print)
 {
     static const char *const right[] = {"1m", "4096", "4096,host", "64k,host", "100"};
     static const char *const wrong[] = {"", ",", "abc", "1m,nothing", "100000000t", "-1", "0", "1m,", "4096,cuda"};
-    struct cw_pair *pair = *state;
 
     cw_pair_open(pair, &plain);
     for (size_t i = 0; i < sizeof(right) / sizeof(right[0]); i++) {
@@ -620,14 +605,13 @@ static void *churn_run(void *arg)
     return NULL;
 }
 
-static void test_mem18_threads(void **state)
+API_TEST(test_mem18_threads)
 {
     ucp_params_t params;
     ucp_context_h context;
     struct churn churns[THREADS];
     char *common = malloc(100001);
 
-    (void)state;
     assert_non_null(common);
     memset(&params, 0xff, sizeof(params));
     params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED;
@@ -666,12 +650,11 @@ static int allocator(int fd, const char *argument)
     return 0;
 }
 
-static void test_gen14_killed_process_leaves_nothing(void **state)
+API_TEST(test_gen14_killed_process_leaves_nothing)
 {
     struct cw_remote remote;
     char byte;
 
-    (void)state;
     cw_test_skip_reference("it removes names at the end only");
     cw_remote_start(&remote, "allocator", NULL);
     cw_fd_read(remote.fd, &byte, 1, NULL);
@@ -682,29 +665,6 @@ static void test_gen14_killed_process_leaves_nothing(void **state)
 int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {{"allocator", allocator}};
-    const struct CMUnitTest tests[] = {
-        cw_test(test_mem1_what_is_missing),
-        cw_test(test_mem2_all_sorts_of_memory),
-        cw_test(test_mem3_nothing),
-        cw_test(test_mem5_allocate),
-        cw_test(test_mem6_wishes_and_orders),
-        cw_test(test_mem6_too_much),
-        cw_test(test_mem7_fixed_replaces),
-        cw_test(test_mem8_hints),
-        cw_test(test_mem10_kinds_of_memory),
-        cw_test(test_mem11_again_and_overlapping),
-        cw_test(test_mem12_fork),
-        cw_test(test_mem13_query),
-        cw_test(test_mem14_advice),
-        cw_test(test_mem15_nothing_stays),
-        cw_test(test_mem17_print),
-        cw_test(test_mem18_threads),
-        cw_test(test_gen14_killed_process_leaves_nothing),
-    };
-    int code;
 
-    if (cw_test_role(argc, argv, roles, sizeof(roles) / sizeof(roles[0]), &code)) {
-        return code;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, sizeof(roles) / sizeof(roles[0]));
 }

@@ -9,12 +9,11 @@
 static const struct cw_pair_config plain = {.features = CW_RMA_FEATURES};
 
 /* CTX-13. */
-static void test_mem30_export(void **state)
+API_TEST(test_mem30_export)
 {
     const struct cw_pair_config config = {.features = CW_RMA_FEATURES | UCP_FEATURE_EXPORTED_MEMH};
     ucp_memh_pack_params_t params;
     ucp_memh_buffer_release_params_t release = {.field_mask = 0};
-    struct cw_pair *pair = *state;
     ucp_mem_h memh, own;
     ucp_rkey_h key;
     void *blob = NULL, *plain_blob = NULL;
@@ -111,9 +110,8 @@ static void import_and_look(struct cw_pair *pair, struct cw_remote *remote, cons
     assert_int_equal(cw_mem_refusal(pair->tx->context, &params), UCS_ERR_UNREACHABLE);
 }
 
-static void test_mem30_import_in_another_process(void **state)
+API_TEST(test_mem30_import_in_another_process)
 {
-    struct cw_pair *pair = *state;
     struct cw_remote remote;
     unsigned char blob[CW_BLOB_MAX] = {0};
     uint64_t length;
@@ -134,12 +132,11 @@ static void test_mem30_import_in_another_process(void **state)
 }
 
 /* Every byte of a right one turned: refused, or at least nobody crashes. */
-static void test_mem32_flipped(void **state)
+API_TEST(test_mem32_flipped)
 {
     const ucp_memh_pack_params_t pack = {.field_mask = UCP_MEMH_PACK_PARAM_FIELD_FLAGS,
                                          .flags = UCP_MEMH_PACK_FLAG_EXPORT};
     const ucp_memh_buffer_release_params_t release = {.field_mask = 0};
-    struct cw_pair *pair = *state;
     ucp_mem_map_params_t params = cw_mem_garbage(UCP_MEM_MAP_PARAM_FIELD_EXPORTED_MEMH_BUFFER);
     unsigned char bytes[CW_BLOB_MAX] = {0};
     ucp_mem_h own, memh;
@@ -164,9 +161,8 @@ static void test_mem32_flipped(void **state)
     cw_pair_close(pair);
 }
 
-static void test_mem32_import(void **state)
+API_TEST(test_mem32_import)
 {
-    struct cw_pair *pair = *state;
     unsigned char *blob = calloc(1, CW_BLOB_MAX);
     ucp_mem_map_params_t params;
     uint64_t random = 1;
@@ -239,13 +235,12 @@ static void send_from(struct cw_pair *pair, struct seen *seen, const void *bytes
 }
 
 /* AMS-8: a message from imported memory is announced, however short. */
-static void test_ams8_imported_memory_is_announced(void **state)
+API_TEST(test_ams8_imported_memory_is_announced)
 {
     static const struct cw_pair_config config = {.features = UCP_FEATURE_AM | UCP_FEATURE_EXPORTED_MEMH};
     const ucp_memh_pack_params_t pack = {.field_mask = UCP_MEMH_PACK_PARAM_FIELD_FLAGS,
                                          .flags = UCP_MEMH_PACK_FLAG_EXPORT};
     const ucp_memh_buffer_release_params_t release = {.field_mask = 0};
-    struct cw_pair *pair = *state;
     ucp_mem_map_params_t params = cw_mem_garbage(UCP_MEM_MAP_PARAM_FIELD_EXPORTED_MEMH_BUFFER);
     ucp_am_handler_param_t handler;
     struct seen seen = {0};
@@ -287,19 +282,8 @@ static void test_ams8_imported_memory_is_announced(void **state)
 int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {{"exporter", exporter}};
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_mem30_export, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_mem30_import_in_another_process, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_mem32_flipped, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_mem32_import, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ams8_imported_memory_is_announced, cw_test_setup, cw_test_teardown),
-    };
-    int code;
 
-    if (cw_test_role(argc, argv, roles, sizeof(roles) / sizeof(roles[0]), &code)) {
-        return code;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, sizeof(roles) / sizeof(roles[0]));
 }
 #else
 int main(void)

@@ -9,7 +9,6 @@
 #include <sys/mman.h>
 
 #define BYTES 4096u
-#define T(name) cmocka_unit_test_setup_teardown(name, cw_test_setup, cw_test_teardown)
 
 static const ucs_memory_type_t types[] = {UCS_MEMORY_TYPE_CUDA, UCS_MEMORY_TYPE_CUDA_MANAGED, UCS_MEMORY_TYPE_ROCM,
                                           UCS_MEMORY_TYPE_ROCM_MANAGED, UCS_MEMORY_TYPE_RDMA, UCS_MEMORY_TYPE_ZE_HOST,
@@ -65,10 +64,9 @@ static ucp_rkey_h key_of(struct cw_pair *pair, void *memory, size_t length, ucp_
 }
 
 /* OPA-11, TAG, AM, STR */
-static void test_opa11_messages_of_foreign_memory(void **state)
+API_TEST(test_opa11_messages_of_foreign_memory)
 {
     ucp_dt_iov_t iov = {.length = BYTES};
-    struct cw_pair *pair = *state;
     ucp_request_param_t param;
     size_t length;
 
@@ -92,10 +90,9 @@ static void test_opa11_messages_of_foreign_memory(void **state)
 }
 
 /* OPA-11 */
-static void test_opa11_one_sided_of_foreign_memory(void **state)
+API_TEST(test_opa11_one_sided_of_foreign_memory)
 {
     uint64_t words[BYTES / sizeof(uint64_t)] = {7};
-    struct cw_pair *pair = *state;
     ucp_request_param_t param;
     ucp_rkey_h rkey;
     ucp_mem_h memh;
@@ -119,10 +116,9 @@ static void test_opa11_one_sided_of_foreign_memory(void **state)
 }
 
 /* OPA-11: what says nothing. Numbers that said so at other levels: test/abi/levels.c. */
-static void test_opa11_types_of_plain_memory(void **state)
+API_TEST(test_opa11_types_of_plain_memory)
 {
     static const ucs_memory_type_t plain[] = {UCS_MEMORY_TYPE_HOST, UCS_MEMORY_TYPE_UNKNOWN};
-    struct cw_pair *pair = *state;
     ucp_request_param_t param;
     uint64_t sent, received;
 
@@ -140,15 +136,4 @@ static void test_opa11_types_of_plain_memory(void **state)
         assert_int_equal(received, sent);
     }
     close_all(pair);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(test_opa11_messages_of_foreign_memory),
-        T(test_opa11_one_sided_of_foreign_memory),
-        T(test_opa11_types_of_plain_memory),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,8 +11,6 @@
 #include <sys/mman.h>
 #include <ucp/api/device/ucp_host.h>
 
-#define T(name) cmocka_unit_test_setup_teardown(name, cw_test_setup, cw_test_teardown)
-
 static int dummy;
 
 static void *user_data_of(ucp_ep_h ep)
@@ -76,9 +74,8 @@ static void send_one(struct cw_pair *pair, ucp_ep_h ep, ucp_tag_t tag)
 }
 
 /* N22-50, N22-51. EP-34. */
-static void test_n22_50_user_data(void **state)
+API_TEST(test_n22_50_user_data)
 {
-    struct cw_pair *pair = *state;
     ucp_ep_params_t params = ep_params();
     ucp_ep_h ep;
 
@@ -108,9 +105,8 @@ static void test_n22_50_user_data(void **state)
 }
 
 /* N22-50: a field that fails comes first. */
-static void test_n22_50_user_data_after_what_fails(void **state)
+API_TEST(test_n22_50_user_data_after_what_fails)
 {
-    struct cw_pair *pair = *state;
     ucp_ep_attr_t attr;
 
     cw_pair_open(pair, NULL);
@@ -123,9 +119,8 @@ static void test_n22_50_user_data_after_what_fails(void **state)
 }
 
 /* N22-52, N22-53 */
-static void test_n22_52_n22_53_context_attributes(void **state)
+API_TEST(test_n22_52_n22_53_context_attributes)
 {
-    struct cw_pair *pair = *state;
     ucp_context_attr_t attr;
     char first[sizeof(attr.name)];
 
@@ -143,13 +138,12 @@ static void test_n22_52_n22_53_context_attributes(void **state)
 }
 
 /* N22-60, N22-120: hints. */
-static void test_n22_60_n22_120_hints_of_a_context(void **state)
+API_TEST(test_n22_60_n22_120_hints_of_a_context)
 {
     ucp_worker_params_t worker_params = {.field_mask = 0};
     ucp_params_t params;
     size_t ids[] = {0, 1, 7, SIZE_MAX};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
         struct cw_side side = {0};
 
@@ -187,24 +181,23 @@ static void works_with(struct cw_pair *pair, const char *const *settings)
 
 /* N22-60 to N22-62, N23-50: whatever device that chooses, or none, peers stay reachable (unit.single_device has the
  * choice). */
-static void test_n22_61_n22_62_node_local_id(void **state)
+API_TEST(test_n22_61_n22_62_node_local_id)
 {
     static const char *const ids[] = {"0", "1", "77", "auto"};
 
     for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
-        works_with(*state, (const char *const[]){"UCX_SINGLE_NET_DEVICE", "y", "UCX_NODE_LOCAL_ID", ids[i], NULL});
-        works_with(*state, (const char *const[]){"UCX_NODE_LOCAL_ID", ids[i], NULL});
+        works_with(pair, (const char *const[]){"UCX_SINGLE_NET_DEVICE", "y", "UCX_NODE_LOCAL_ID", ids[i], NULL});
+        works_with(pair, (const char *const[]){"UCX_NODE_LOCAL_ID", ids[i], NULL});
     }
 }
 
 /* N22-82: no round of recovery is not a number of rounds. */
-static void test_n22_82_recovery_retries(void **state)
+API_TEST(test_n22_82_recovery_retries)
 {
     static const char *const values[] = {"0", "1", "inf"};
     ucp_params_t params;
     ucp_context_h context;
 
-    (void)state;
     memset(&params, 0xff, sizeof(params));
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
     params.features = UCP_FEATURE_TAG;
@@ -229,9 +222,8 @@ static int is_resident(void *address, size_t length)
 }
 
 /* N22-40, N22-45 */
-static void test_n22_40_locked_pages_are_there(void **state)
+API_TEST(test_n22_40_locked_pages_are_there)
 {
-    struct cw_pair *pair = *state;
     ucp_mem_attr_t attr;
     ucp_mem_h memh;
     void *own;
@@ -257,10 +249,9 @@ static void test_n22_40_locked_pages_are_there(void **state)
 }
 
 /* N22-41, VER-22 */
-static void test_n22_41_locked_and_nonblocking(void **state)
+API_TEST(test_n22_41_locked_and_nonblocking)
 {
     const unsigned both = UCP_MEM_MAP_LOCK | UCP_MEM_MAP_NONBLOCK;
-    struct cw_pair *pair = *state;
     ucp_mem_map_params_t params;
     char memory[64];
     ucp_mem_h memh;
@@ -276,9 +267,8 @@ static void test_n22_41_locked_and_nonblocking(void **state)
 }
 
 /* N22-70, N22-76, VER-20: all kinds of operations work in the mode; by force it closes as with PEER (N22-84). */
-static void test_n22_70_failover(void **state)
+API_TEST(test_n22_70_failover)
 {
-    struct cw_pair *pair = *state;
     ucp_ep_params_t params = ep_params();
     ucp_request_param_t force = cw_param_none();
     ucp_ep_h ep;
@@ -299,9 +289,8 @@ static void test_n22_70_failover(void **state)
 }
 
 /* N22-83: a DIAG line at creation, if nothing looks at idle connections. */
-static void test_n22_83_failover_needs_keepalive(void **state)
+API_TEST(test_n22_83_failover_needs_keepalive)
 {
-    struct cw_pair *pair = *state;
     ucp_ep_params_t params = ep_params();
     ucp_request_param_t force = cw_param_none();
     char text[4096];
@@ -368,9 +357,8 @@ static ucs_status_t remote_list(const ucp_device_mem_list_params_t *params)
 }
 
 /* N22-122, N22-125 */
-static void test_n22_122_local_list(void **state)
+API_TEST(test_n22_122_local_list)
 {
-    struct cw_pair *pair = *state;
     ucp_device_mem_list_elem_t entries[3];
     ucp_device_mem_list_params_t params;
     char memory[64];
@@ -417,10 +405,9 @@ static void test_n22_122_local_list(void **state)
 }
 
 /* N22-123, N22-125: the caller repeats until the endpoints are connected, as NIXL does, and is then refused. */
-static void test_n22_123_remote_list(void **state)
+API_TEST(test_n22_123_remote_list)
 {
     const struct cw_pair_config config = {.features = UCP_FEATURE_RMA | UCP_FEATURE_DEVICE};
-    struct cw_pair *pair = *state;
     ucp_device_mem_list_elem_t entries[3];
     ucp_device_mem_list_params_t params;
     struct cw_region region;
@@ -468,9 +455,8 @@ static void test_n22_123_remote_list(void **state)
 }
 
 /* N22-126 */
-static void test_n22_126_what_is_no_list(void **state)
+API_TEST(test_n22_126_what_is_no_list)
 {
-    (void)state;
     assert_int_equal(ucp_device_get_mem_list_length(NULL), 0);
     assert_int_equal(ucp_device_get_mem_list_length(&dummy), 0);
     ucp_device_mem_list_release(&dummy);
@@ -478,9 +464,8 @@ static void test_n22_126_what_is_no_list(void **state)
 }
 
 /* N22-127. N22-121. */
-static void test_n22_127_counters(void **state)
+API_TEST(test_n22_127_counters)
 {
-    struct cw_pair *pair = *state;
     ucp_device_counter_params_t params;
     uint64_t counters[3] = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
     uint64_t *counter = &counters[1];
@@ -521,26 +506,4 @@ static void test_n22_127_counters(void **state)
     assert_true(*counter == UINT64_C(0x123456789abcdef0));
     cw_mem_unmap(pair->tx->context, memh);
     cw_pair_close(pair);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(test_n22_50_user_data),
-        T(test_n22_50_user_data_after_what_fails),
-        T(test_n22_52_n22_53_context_attributes),
-        T(test_n22_61_n22_62_node_local_id),
-        T(test_n22_82_recovery_retries),
-        T(test_n22_60_n22_120_hints_of_a_context),
-        T(test_n22_40_locked_pages_are_there),
-        T(test_n22_41_locked_and_nonblocking),
-        T(test_n22_70_failover),
-        T(test_n22_83_failover_needs_keepalive),
-        T(test_n22_122_local_list),
-        T(test_n22_123_remote_list),
-        T(test_n22_126_what_is_no_list),
-        T(test_n22_127_counters),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,9 +42,8 @@ static void announce(struct cw_pair *pair, struct cw_op *sends, int count)
     cw_pair_settle(pair);
 }
 
-static void test_as_many_as_the_bound(void **state)
+API_TEST_WITH(test_as_many_as_the_bound, cw_test_setup, bound_teardown)
 {
-    struct cw_pair *pair = *state;
     struct cw_op sends[MANY], recv;
     int value;
 
@@ -66,9 +65,8 @@ static void test_as_many_as_the_bound(void **state)
     }
 }
 
-static void test_one_more(void **state)
+API_TEST_WITH(test_one_more, cw_test_setup, bound_teardown)
 {
-    struct cw_pair *pair = *state;
     struct cw_op sends[MANY + 1], back = {0};
     char byte = 0;
 
@@ -84,9 +82,8 @@ static void test_one_more(void **state)
 }
 
 /* Whoever keeps to the bound notices nothing of a peer that does not: not of its announcements, nor of its end. */
-static void test_greedy_among_polite(void **state)
+API_TEST_WITH(test_greedy_among_polite, cw_test_setup, bound_teardown)
 {
-    struct cw_pair *pair = *state;
     struct cw_op sends[MANY + 1], polite[POLITE][2 * FEW], recv;
     ucp_ep_h eps[POLITE];
     int words[POLITE], value; /* read when they are received */
@@ -122,15 +119,4 @@ static void test_greedy_among_polite(void **state)
     for (int i = 0; i < MANY; i++) {
         assert_int_equal(cw_op_wait(pair, &sends[i], "send of the greedy peer"), UCS_ERR_CONNECTION_RESET);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_as_many_as_the_bound, cw_test_setup, bound_teardown),
-        cmocka_unit_test_setup_teardown(test_one_more, cw_test_setup, bound_teardown),
-        cmocka_unit_test_setup_teardown(test_greedy_among_polite, cw_test_setup, bound_teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

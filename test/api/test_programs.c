@@ -13,7 +13,6 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define T(name) cmocka_unit_test_setup_teardown(name, cw_test_setup, cw_test_teardown)
 #define BYTE    ucp_dt_make_contig(1)
 
 static char *printed(const ucp_config_t *config)
@@ -120,7 +119,7 @@ static void exchange(ucp_context_h context, int from, int to)
     assert_int_equal(ucp_mem_unmap(context, memh), UCS_OK);
 }
 
-static void test_app4_ucc(void **state)
+API_TEST(test_app4_ucc)
 {
     ucp_request_param_t none = cw_param_none();
     ucp_address_t *address;
@@ -130,7 +129,6 @@ static void test_app4_ucc(void **state)
     size_t length;
     char *text;
 
-    (void)state;
     cw_test_need_two_workers();
     memset(teams, 0, sizeof(teams));
     setenv("TEAM_UCX_RNDV_THRESH", "12345", 1); /* the prefix is the caller's */
@@ -387,7 +385,7 @@ static void talk(ucp_ep_h client)
     }
 }
 
-static void test_app5_ucx_py(void **state)
+API_TEST(test_app5_ucx_py)
 {
     struct sockaddr_storage where;
     ucp_tag_message_h message;
@@ -400,7 +398,6 @@ static void test_app5_ucx_py(void **state)
     ucp_ep_h client;
     double end;
 
-    (void)state;
     if (!cw_test_tls_has("tcp")) {
         skip();
     }
@@ -448,14 +445,4 @@ static void test_app5_ucx_py(void **state)
         close(loops[i]);
     }
     ucp_cleanup(context);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(test_app4_ucc),
-        T(test_app5_ucx_py),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

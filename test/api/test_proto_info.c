@@ -104,9 +104,8 @@ static int check_rows(const char *text)
     return tables;
 }
 
-static void test_var31_nothing_unasked(void **state)
+API_TEST(test_var31_nothing_unasked)
 {
-    (void)state;
     assert_null(strstr(log_of("n", "auto"), "tag send"));
 }
 
@@ -122,13 +121,12 @@ static const char *transport_name(void)
     return cw_test_tls_has("tcp") ? " tcp/" : " posix/";
 }
 
-static void test_var31_a_table_for_each_operation(void **state)
+API_TEST(test_var31_a_table_for_each_operation)
 {
     int workers = cw_test_self_only() ? 1 : 2;
     int by_device = cw_test_tls_has("rc") ? 5 : 0; /* memory with a handle, four tables of announced messages */
     const char *text = log_of("y", "auto");
 
-    (void)state;
     cw_test_skip_reference("its table looks different");
     assert_int_equal(count_of(text, ": tag send over "), workers); /* at the first use, not again */
     assert_int_equal(count_of(text, ": tag send with fast completion over "), workers);
@@ -140,21 +138,19 @@ static void test_var31_a_table_for_each_operation(void **state)
     assert_non_null(strstr(text, transport_name()));
 }
 
-static void test_var31_pattern(void **state)
+API_TEST(test_var31_pattern)
 {
     const char *text = log_of("*fast*", "auto");
 
-    (void)state;
     cw_test_skip_reference("its table looks different");
     assert_null(strstr(text, ": tag send over "));
     assert_non_null(strstr(text, ": tag send with fast completion over "));
 }
 
-static void test_var20_thresholds_are_shown(void **state)
+API_TEST(test_var20_thresholds_are_shown)
 {
     const char *text;
 
-    (void)state;
     cw_test_skip_reference("its table looks different");
     text = log_of("tag send over*", "1234");
     assert_non_null(strstr(text, "1234..inf | rendezvous"));
@@ -169,17 +165,7 @@ static void test_var20_thresholds_are_shown(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_var31_nothing_unasked, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_var31_a_table_for_each_operation, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_var31_pattern, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_var20_thresholds_are_shown, cw_test_setup, cw_test_teardown),
-    };
     static const struct cw_role roles[] = {{"talker", talker}};
-    int code;
 
-    if (cw_test_role(argc, argv, roles, sizeof(roles) / sizeof(roles[0]), &code)) {
-        return code;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, sizeof(roles) / sizeof(roles[0]));
 }

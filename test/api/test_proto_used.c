@@ -260,7 +260,7 @@ static void expect(const char *settings, const struct expected *rows, unsigned c
 
 #define EXPECT(settings, rows) expect(settings, rows, sizeof(rows) / sizeof((rows)[0]))
 
-static void test_trace_tells_ways_of_packets(void **state)
+API_TEST(test_trace_tells_ways_of_packets)
 {
     static const struct expected tcp[] = {
         {{.kind = TAG, .length = 100}, ONE(CW_TRACE_COPIED)},
@@ -274,11 +274,10 @@ static void test_trace_tells_ways_of_packets(void **state)
         {{.kind = FADD, .memory = CW_MEMORY_HEAP, .length = 8}, ONE(CW_TRACE_COPIED)},
     };
 
-    (void)state;
     EXPECT("UCX_TLS=tcp", tcp);
 }
 
-static void test_trace_tells_ways_to_memory(void **state)
+API_TEST(test_trace_tells_ways_to_memory)
 {
     static const struct expected mapped[] = {
         {{.kind = PUT, .memory = CW_MEMORY_ALLOCATED, .length = 102}, ONE(CW_TRACE_MAPPED)},
@@ -293,17 +292,6 @@ static void test_trace_tells_ways_to_memory(void **state)
         {{.kind = GET, .memory = CW_MEMORY_HEAP, .length = 600003}, ONE(CW_TRACE_SYSTEM) | ONE(CW_TRACE_ASKED)},
     };
 
-    (void)state;
     EXPECT("UCX_TLS=self,shm", mapped);
     EXPECT("UCX_TLS=shm", copied);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_trace_tells_ways_of_packets, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_trace_tells_ways_to_memory, cw_test_setup, cw_test_teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

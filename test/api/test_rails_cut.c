@@ -93,9 +93,8 @@ static void finish(struct cw_pair *pair, struct cw_target *target, struct flight
 }
 
 /* EP-32, N22-117: all lanes are told, into arrays that are longer than any endpoint has lanes, or shorter. */
-static void test_ep32_n22_117_lanes(void **state)
+API_TEST(test_ep32_n22_117_lanes)
 {
-    struct cw_pair *pair = *state;
     struct cw_pair_config config = {.features = CW_RMA_FEATURES, .peer_mode = true};
     ucp_transport_entry_t entries[64 + 1];
     ucp_ep_attr_t attr = {.field_mask = UCP_EP_ATTR_FIELD_TRANSPORTS};
@@ -129,9 +128,8 @@ static void test_ep32_n22_117_lanes(void **state)
     free(in);
 }
 
-static void test_err2_further_sockets_cut(void **state)
+API_TEST(test_err2_further_sockets_cut)
 {
-    struct cw_pair *pair = *state;
     struct cw_pair_config config = {.features = CW_RMA_FEATURES, .peer_mode = true};
     struct flight *flight = calloc(1, sizeof(*flight));
     uint64_t random = 5;
@@ -176,14 +174,6 @@ static void test_err2_further_sockets_cut(void **state)
 int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {CW_SERVANT_ROLE};
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_ep32_n22_117_lanes, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_err2_further_sockets_cut, cw_test_setup, cw_test_teardown),
-    };
-    int code;
 
-    if (cw_test_role(argc, argv, roles, 1, &code)) {
-        return code;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, 1);
 }

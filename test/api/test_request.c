@@ -44,10 +44,9 @@ static bool area_is(const void *request, int value)
     return true;
 }
 
-static void test_req2_req3_callback_exactly_once_never_inside_a_send(void **state)
+API_TEST(test_req2_req3_callback_exactly_once_never_inside_a_send)
 {
     static const size_t sizes[] = {0, 8, 1000, 9000, 70000, BIG};
-    struct cw_pair *pair = *state;
     struct cw_buffer out = cw_buffer_new(BIG), in = cw_buffer_new(BIG);
 
     cw_pair_open(pair, NULL);
@@ -74,9 +73,8 @@ static void test_req2_req3_callback_exactly_once_never_inside_a_send(void **stat
     cw_pair_close(pair);
 }
 
-static void test_req8_small_send_to_ready_endpoint_is_immediate(void **state)
+API_TEST(test_req8_small_send_to_ready_endpoint_is_immediate)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     uint64_t value = 1;
     int immediate = 0;
@@ -125,10 +123,9 @@ static void give_up_early(struct cw_pair *pair, size_t length, bool keep_callbac
     cw_buffer_free(&in);
 }
 
-static void test_req20_req21_free_drops_release_keeps(void **state)
+API_TEST(test_req20_req21_free_drops_release_keeps)
 {
     static const size_t sizes[] = {8, 9000, 70000, BIG};
-    struct cw_pair *pair = *state;
 
     cw_pair_open(pair, NULL);
     for (int round = 0; round < 40; round++) {
@@ -137,10 +134,9 @@ static void test_req20_req21_free_drops_release_keeps(void **state)
     cw_pair_close(pair);
 }
 
-static void test_req22_free_inside_the_callback(void **state)
+API_TEST(test_req22_free_inside_the_callback)
 {
     static const size_t sizes[] = {8, 9000, BIG};
-    struct cw_pair *pair = *state;
     struct cw_buffer out = cw_buffer_new(BIG), in = cw_buffer_new(BIG);
 
     open_with_area(pair);
@@ -174,9 +170,8 @@ static void test_req22_free_inside_the_callback(void **state)
     assert_int_equal(init_calls, cleanup_calls);
 }
 
-static void test_req23_reused_handle_gets_no_stale_completion(void **state)
+API_TEST(test_req23_reused_handle_gets_no_stale_completion)
 {
-    struct cw_pair *pair = *state;
     uint64_t got[2] = {0}, value = 3;
     ucp_request_param_t param = cw_param_none();
 
@@ -199,9 +194,8 @@ static void test_req23_reused_handle_gets_no_stale_completion(void **state)
     cw_pair_close(pair);
 }
 
-static void test_req24_cancel_has_no_effect_on_others(void **state)
+API_TEST(test_req24_cancel_has_no_effect_on_others)
 {
-    struct cw_pair *pair = *state;
     struct cw_buffer out = cw_buffer_new(BIG), in = cw_buffer_new(BIG);
     struct cw_op send = {0}, recv = {0}, done = {0};
 
@@ -231,9 +225,8 @@ static void test_req24_cancel_has_no_effect_on_others(void **state)
     cw_pair_close(pair);
 }
 
-static void test_req27_test_calls_agree(void **state)
+API_TEST(test_req27_test_calls_agree)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     ucp_tag_recv_info_t info;
     uint64_t out = 5, in = 0;
@@ -261,9 +254,8 @@ static void test_req27_test_calls_agree(void **state)
     cw_pair_close(pair);
 }
 
-static void test_req28_query_tells_what_is_asked_for(void **state)
+API_TEST(test_req28_query_tells_what_is_asked_for)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     ucp_request_attr_t attr;
     char text[200], tiny[4];
@@ -304,9 +296,8 @@ static void test_req28_query_tells_what_is_asked_for(void **state)
 }
 
 /* REQ-29, VER-23: NULL from 1.22 on. */
-static void test_req29_request_alloc(void **state)
+API_TEST(test_req29_request_alloc)
 {
-    struct cw_pair *pair = *state;
     void *request;
 
     cw_pair_open(pair, NULL);
@@ -329,9 +320,8 @@ static void note_user_data(void *request, ucs_status_t status, const ucp_tag_rec
     seen_user_data = user_data;
 }
 
-static void test_opa3_absent_user_data_is_null(void **state)
+API_TEST(test_opa3_absent_user_data_is_null)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     uint64_t out = 1, in = 0;
     ucs_status_ptr_t recv, send;
@@ -358,10 +348,9 @@ static void test_opa3_absent_user_data_is_null(void **state)
 }
 
 /* CTX-26. */
-static void test_opa6_opa7_user_requests_are_used_again(void **state)
+API_TEST(test_opa6_opa7_user_requests_are_used_again)
 {
     static const size_t sizes[] = {0, 8, 9000, BIG};
-    struct cw_pair *pair = *state;
     struct cw_user_request send_user, recv_user;
     struct cw_buffer out = cw_buffer_new(BIG), in = cw_buffer_new(BIG);
     int inits;
@@ -407,10 +396,9 @@ static void test_opa6_opa7_user_requests_are_used_again(void **state)
     cw_pair_close(pair);
 }
 
-static void test_opa14_no_imm_cmpl_returns_a_request(void **state)
+API_TEST(test_opa14_no_imm_cmpl_returns_a_request)
 {
     static const size_t sizes[] = {0, 8, 9000, BIG};
-    struct cw_pair *pair = *state;
     struct cw_buffer out = cw_buffer_new(BIG), in = cw_buffer_new(BIG);
 
     cw_pair_open(pair, NULL);
@@ -444,9 +432,8 @@ static void test_opa14_no_imm_cmpl_returns_a_request(void **state)
     cw_pair_close(pair);
 }
 
-static void test_opa14_no_imm_cmpl_without_callback(void **state)
+API_TEST(test_opa14_no_imm_cmpl_without_callback)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     uint64_t out = 6, in = 0;
     ucs_status_ptr_t send, recv;
@@ -462,9 +449,8 @@ static void test_opa14_no_imm_cmpl_without_callback(void **state)
     cw_pair_close(pair);
 }
 
-static void test_opa14_a_flush_calls_back_outside_the_call(void **state)
+API_TEST(test_opa14_a_flush_calls_back_outside_the_call)
 {
-    struct cw_pair *pair = *state;
     struct cw_op flush = {0};
     ucp_request_param_t param;
 
@@ -484,11 +470,10 @@ static void test_opa14_a_flush_calls_back_outside_the_call(void **state)
     cw_pair_close(pair);
 }
 
-static void test_opa15_hints_change_no_result(void **state)
+API_TEST(test_opa15_hints_change_no_result)
 {
     static const uint32_t flags[] = {UCP_OP_ATTR_FLAG_FAST_CMPL, UCP_OP_ATTR_FLAG_MULTI_SEND};
     static const size_t sizes[] = {0, 8, 9000, BIG};
-    struct cw_pair *pair = *state;
     struct cw_buffer out = cw_buffer_new(BIG), in = cw_buffer_new(BIG);
     ucp_request_param_t both = cw_param_none();
 
@@ -517,9 +502,8 @@ static void test_opa15_hints_change_no_result(void **state)
     cw_pair_close(pair);
 }
 
-static void test_opa16_force_imm_cmpl_completes_now_or_not_at_all(void **state)
+API_TEST(test_opa16_force_imm_cmpl_completes_now_or_not_at_all)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     struct cw_buffer out = cw_buffer_new(10 << 20);
     uint64_t small = 5, in = 0;
@@ -551,9 +535,8 @@ static void test_opa16_force_imm_cmpl_completes_now_or_not_at_all(void **state)
     cw_pair_close(pair);
 }
 
-static void test_opa18_unknown_flags_ignored(void **state)
+API_TEST(test_opa18_unknown_flags_ignored)
 {
-    struct cw_pair *pair = *state;
     struct cw_op send = {0}, recv = {0};
     ucp_request_param_t param = cw_param_send(&send);
     uint64_t out = 77, in = 0;
@@ -570,9 +553,8 @@ static void test_opa18_unknown_flags_ignored(void **state)
     cw_pair_close(pair);
 }
 
-static void test_r5_double_release_and_status_after_free(void **state)
+API_TEST(test_r5_double_release_and_status_after_free)
 {
-    struct cw_pair *pair = *state;
     struct cw_op recv = {0};
     uint64_t in;
 
@@ -601,9 +583,8 @@ static void test_r5_double_release_and_status_after_free(void **state)
     cw_pair_close(pair);
 }
 
-static void test_r7_user_request_is_filled_on_immediate_completion(void **state)
+API_TEST(test_r7_user_request_is_filled_on_immediate_completion)
 {
-    struct cw_pair *pair = *state;
     struct cw_user_request user;
     ucp_request_param_t param = cw_param_none();
     ucp_tag_recv_info_t info = {0};
@@ -630,10 +611,9 @@ static void test_r7_user_request_is_filled_on_immediate_completion(void **state)
     cw_pair_close(pair);
 }
 
-static void test_ctx20_27_init_once_cleanup_once_area_kept(void **state)
+API_TEST(test_ctx20_27_init_once_cleanup_once_area_kept)
 {
     enum { MANY = 300 };
-    struct cw_pair *pair = *state;
     struct cw_op recvs[MANY];
     uint64_t in;
     int inits;
@@ -670,9 +650,8 @@ static void test_ctx20_27_init_once_cleanup_once_area_kept(void **state)
     assert_int_equal(cleanup_calls, init_calls); /* CTX-24 */
 }
 
-static void test_ctx28_spare_bytes_behind_the_handle(void **state)
+API_TEST(test_ctx28_spare_bytes_behind_the_handle)
 {
-    struct cw_pair *pair = *state;
     struct cw_op recvs[64] = {0};
     uint64_t in;
 
@@ -688,33 +667,4 @@ static void test_ctx28_spare_bytes_behind_the_handle(void **state)
     }
     cw_pair_ping(pair, 1);
     cw_pair_close(pair);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cw_test(test_req2_req3_callback_exactly_once_never_inside_a_send),
-        cw_test(test_req8_small_send_to_ready_endpoint_is_immediate),
-        cw_test(test_req20_req21_free_drops_release_keeps),
-        cw_test(test_req22_free_inside_the_callback),
-        cw_test(test_req23_reused_handle_gets_no_stale_completion),
-        cw_test(test_req24_cancel_has_no_effect_on_others),
-        cw_test(test_req27_test_calls_agree),
-        cw_test(test_req28_query_tells_what_is_asked_for),
-        cw_test(test_req29_request_alloc),
-        cw_test(test_opa3_absent_user_data_is_null),
-        cw_test(test_opa6_opa7_user_requests_are_used_again),
-        cw_test(test_opa14_no_imm_cmpl_returns_a_request),
-        cw_test(test_opa14_no_imm_cmpl_without_callback),
-        cw_test(test_opa14_a_flush_calls_back_outside_the_call),
-        cw_test(test_opa15_hints_change_no_result),
-        cw_test(test_opa16_force_imm_cmpl_completes_now_or_not_at_all),
-        cw_test(test_opa18_unknown_flags_ignored),
-        cw_test(test_r5_double_release_and_status_after_free),
-        cw_test(test_r7_user_request_is_filled_on_immediate_completion),
-        cw_test(test_ctx20_27_init_once_cleanup_once_area_kept),
-        cw_test(test_ctx28_spare_bytes_behind_the_handle),
-    };
-
-    return cmocka_run_group_tests_name("api.request", tests, NULL, NULL);
 }

@@ -348,18 +348,15 @@ static int matrix_teardown(void **state)
     return cw_test_teardown(state);
 }
 
-static void test_matrix_in_one_process(void **state)
+API_TEST_WITH(test_matrix_in_one_process, cw_test_setup, matrix_teardown)
 {
-    struct cw_pair *pair = *state;
-
     cw_pair_open(pair, &config);
     run_matrix(pair, NULL);
     cw_pair_close(pair);
 }
 
-static void test_matrix_in_two_processes(void **state)
+API_TEST_WITH(test_matrix_in_two_processes, cw_test_setup, matrix_teardown)
 {
-    struct cw_pair *pair = *state;
     struct cw_servant servant;
 
     cw_test_need_two_processes();
@@ -394,9 +391,8 @@ static void check_zero(struct cw_pair *pair, struct cw_target *target, uint64_t 
     }
 }
 
-static void test_rma3_nothing(void **state)
+API_TEST(test_rma3_nothing)
 {
-    struct cw_pair *pair = *state;
     struct cw_target target;
 
     cw_pair_open(pair, &config);
@@ -414,10 +410,9 @@ static void test_rma3_nothing(void **state)
 }
 
 /* Source: a page that nobody may write, at its very end; the stack. */
-static void test_rma5_odd_memory(void **state)
+API_TEST(test_rma5_odd_memory)
 {
     static const size_t sizes[] = {1, 100, 4096, 70001, 3000001};
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     size_t room = (3000001 + CW_PAGE - 1) / CW_PAGE * CW_PAGE;
     char *pages = mmap(NULL, room + CW_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -461,9 +456,8 @@ static void test_rma5_odd_memory(void **state)
 }
 
 /* RMA-9, RMA-10, WRK-24: the owner computes, and yet it sees the data and gives them away. */
-static void test_rma9_owner_that_computes(void **state)
+API_TEST(test_rma9_owner_that_computes)
 {
-    struct cw_pair *pair = *state;
     struct cw_servant servant;
     struct cw_target target;
     ucp_request_param_t param = cw_param_none();
@@ -510,11 +504,10 @@ static bool can_be_read(pid_t pid, uint64_t address)
 
 /* The same of memory of the program's own, where the system copies: short and long ones end in the call, and a flush
  * has nothing to ask. */
-static void test_rma9_owner_comes_and_goes(void **state)
+API_TEST(test_rma9_owner_comes_and_goes)
 {
     enum { AT_ONCE = 20, MOST = 300000 };
     static const size_t lengths[] = {8, 64, 5000, 70000, MOST};
-    struct cw_pair *pair = *state;
     struct cw_servant servant;
     struct cw_target target;
     ucp_request_param_t param = cw_param_none();
@@ -692,11 +685,10 @@ static void silent_start(struct silent *silent, enum cw_memory kind)
 }
 
 /* RMA-9, RMA-10, RMA-11, FLU-1: an owner that makes no progress since it gave its address and key away. */
-static void test_rma10_owner_that_never_progresses(void **state)
+API_TEST(test_rma10_owner_that_never_progresses)
 {
     static struct silent silent;
 
-    (void)state;
     cw_test_need_two_processes();
     if (cw_test_over_network()) {
         skip();
@@ -722,11 +714,10 @@ static void test_rma10_owner_that_never_progresses(void **state)
 }
 
 /* ERR-2: the same owner is killed: an access that follows ends with an error. */
-static void test_err2_owner_that_never_progressed(void **state)
+API_TEST(test_err2_owner_that_never_progressed)
 {
     static struct silent silent;
 
-    (void)state;
     cw_test_need_two_processes();
     if (cw_test_over_network()) {
         skip();
@@ -748,9 +739,8 @@ static void test_err2_owner_that_never_progressed(void **state)
 }
 
 /* N22-114: what only packets reach is accepted, told of, and canceled; mapped memory is reached as ever. */
-static void test_n22_114_no_emulation(void **state)
+API_TEST(test_n22_114_no_emulation)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     struct cw_target target;
     struct cw_servant servant;
@@ -794,21 +784,6 @@ static void test_n22_114_no_emulation(void **state)
 int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {CW_SERVANT_ROLE, {"owner", run_owner}};
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_matrix_in_one_process, cw_test_setup, matrix_teardown),
-        cmocka_unit_test_setup_teardown(test_matrix_in_two_processes, cw_test_setup, matrix_teardown),
-        cmocka_unit_test_setup_teardown(test_rma3_nothing, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_rma5_odd_memory, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_n22_114_no_emulation, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_rma9_owner_that_computes, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_rma9_owner_comes_and_goes, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_rma10_owner_that_never_progresses, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_err2_owner_that_never_progressed, cw_test_setup, cw_test_teardown),
-    };
-    int code;
 
-    if (cw_test_role(argc, argv, roles, sizeof(roles) / sizeof(roles[0]), &code)) {
-        return code;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, sizeof(roles) / sizeof(roles[0]));
 }

@@ -149,15 +149,15 @@ static void killed(struct cw_pair *pair, enum cw_memory kind, bool silent, bool 
     free(flight);
 }
 
-static void test_err2_killed(void **state)
+API_TEST(test_err2_killed)
 {
     cw_test_need_two_processes();
     cw_test_skip_reference("over shared memory it does not notice, over tcp it asserts");
     for (int kind = 0; kind < CW_MEMORY_KINDS; kind++) {
-        killed(*state, (enum cw_memory)kind, false, false, 0);
-        killed(*state, (enum cw_memory)kind, false, false, 3);
-        killed(*state, (enum cw_memory)kind, true, false, 21);
-        killed(*state, (enum cw_memory)kind, false, true, 10);
+        killed(pair, (enum cw_memory)kind, false, false, 0);
+        killed(pair, (enum cw_memory)kind, false, false, 3);
+        killed(pair, (enum cw_memory)kind, true, false, 21);
+        killed(pair, (enum cw_memory)kind, false, true, 10);
     }
 }
 
@@ -205,22 +205,21 @@ static void given_up(struct cw_pair *pair, enum cw_memory kind, bool destroy, in
     free(flight);
 }
 
-static void test_cls3_given_up(void **state)
+API_TEST(test_cls3_given_up)
 {
     cw_test_need_two_processes();
     cw_test_skip_reference("over shared memory it knows no forced close, over tcp it asserts");
     for (int kind = 0; kind < CW_MEMORY_KINDS; kind++) {
         for (int rounds = 0; rounds < 20; rounds += 7) {
-            given_up(*state, (enum cw_memory)kind, false, rounds);
-            given_up(*state, (enum cw_memory)kind, true, rounds);
+            given_up(pair, (enum cw_memory)kind, false, rounds);
+            given_up(pair, (enum cw_memory)kind, true, rounds);
         }
     }
 }
 
 /* MEM-16: unmapped while it is used. What becomes of the operations is not said; that they end is, and all survive. */
-static void test_mem16_unmapped_meanwhile(void **state)
+API_TEST(test_mem16_unmapped_meanwhile)
 {
-    struct cw_pair *pair = *state;
     struct flight *flight = calloc(1, sizeof(*flight));
 
     cw_test_need_two_processes();
@@ -254,9 +253,8 @@ static void test_mem16_unmapped_meanwhile(void **state)
 }
 
 /* The same without a death: everything ends well, in any mixture. */
-static void test_all_kinds_alive(void **state)
+API_TEST(test_all_kinds_alive)
 {
-    struct cw_pair *pair = *state;
     struct flight *flight = calloc(1, sizeof(*flight));
     struct cw_servant servant;
     struct cw_target target;
@@ -293,16 +291,6 @@ static void test_all_kinds_alive(void **state)
 int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {CW_SERVANT_ROLE};
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_err2_killed, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_cls3_given_up, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_mem16_unmapped_meanwhile, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_all_kinds_alive, cw_test_setup, cw_test_teardown),
-    };
-    int code;
 
-    if (cw_test_role(argc, argv, roles, sizeof(roles) / sizeof(roles[0]), &code)) {
-        return code;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, sizeof(roles) / sizeof(roles[0]));
 }

@@ -54,10 +54,8 @@ static void many(struct cw_pair *pair, struct cw_servant *servant, enum cw_memor
     free(words);
 }
 
-static void test_rma14_hundred_thousand(void **state)
+API_TEST(test_rma14_hundred_thousand)
 {
-    struct cw_pair *pair = *state;
-
     cw_pair_open(pair, &plain);
     for (int kind = 0; kind < CW_MEMORY_KINDS; kind++) {
         many(pair, NULL, (enum cw_memory)kind, kind == CW_MEMORY_HEAP ? 100000 : 20000);
@@ -65,9 +63,8 @@ static void test_rma14_hundred_thousand(void **state)
     cw_pair_close(pair);
 }
 
-static void test_rma14_many_in_two_processes(void **state)
+API_TEST(test_rma14_many_in_two_processes)
 {
-    struct cw_pair *pair = *state;
     struct cw_servant servant;
 
     cw_test_need_two_processes();
@@ -115,9 +112,8 @@ static void mixed(struct cw_pair *pair, struct cw_servant *servant, enum cw_memo
     free(data);
 }
 
-static void test_mixed(void **state)
+API_TEST(test_mixed)
 {
-    struct cw_pair *pair = *state;
     struct cw_servant servant;
 
     for (int kind = 0; kind < CW_MEMORY_KINDS; kind++) {
@@ -165,9 +161,8 @@ static void get_then_put(struct cw_pair *pair, struct cw_servant *servant, enum 
     free(new);
 }
 
-static void test_r16_get_then_put(void **state)
+API_TEST(test_r16_get_then_put)
 {
-    struct cw_pair *pair = *state;
     struct cw_servant servant;
 
     cw_pair_open(pair, &plain);
@@ -184,9 +179,8 @@ static void test_r16_get_then_put(void **state)
 }
 
 /* R16: the same of a get and an atomic. */
-static void test_r16_get_then_atomic(void **state)
+API_TEST(test_r16_get_then_atomic)
 {
-    struct cw_pair *pair = *state;
     struct cw_target target;
     uint64_t old[64];
 
@@ -265,11 +259,10 @@ static void refused(struct cw_target *target, const void *buffer, size_t count, 
     }
 }
 
-static void test_rma4_wrong_calls(void **state)
+API_TEST(test_rma4_wrong_calls)
 {
     static const ucp_generic_dt_ops_t ops = {generic_start, generic_start_unpack, generic_size, generic_pack,
                                              generic_unpack, generic_finish};
-    struct cw_pair *pair = *state;
     ucp_request_param_t param;
     ucp_datatype_t generic;
     struct cw_target target;
@@ -300,9 +293,8 @@ static void test_rma4_wrong_calls(void **state)
     cw_pair_close(pair);
 }
 
-static void test_opa13_memory_handles(void **state)
+API_TEST(test_opa13_memory_handles)
 {
-    struct cw_pair *pair = *state;
     char *bytes = calloc(1, 10000);
     ucp_request_param_t param = cw_param_none();
     ucp_dt_iov_t iov[2] = {{.buffer = bytes + 100, .length = 8}, {.buffer = bytes + 10000 - 7, .length = 8}};
@@ -336,10 +328,9 @@ static void test_opa13_memory_handles(void **state)
     cw_pair_close(pair);
 }
 
-static void test_ctx11_without_the_feature(void **state)
+API_TEST(test_ctx11_without_the_feature)
 {
     const struct cw_pair_config tags = {.features = UCP_FEATURE_TAG};
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     struct cw_target target;
     uint64_t word = 5;
@@ -380,10 +371,9 @@ static void forbidden(struct cw_pair *pair, struct cw_target *target, bool get, 
 }
 
 /* RMA-5: the region lies in the middle of memory that is nobody's business. */
-static void test_rma5_out_of_bounds(void **state)
+API_TEST(test_rma5_out_of_bounds)
 {
     enum { LENGTH = 5000, AROUND = 100000 };
-    struct cw_pair *pair = *state;
     char *bytes = malloc(LENGTH + 2 * AROUND);
     struct cw_target target;
 
@@ -422,9 +412,8 @@ static void test_rma5_out_of_bounds(void **state)
 }
 
 /* The same to memory of the library's, which may end earlier than its pages. */
-static void test_rma5_out_of_bounds_of_allocated(void **state)
+API_TEST(test_rma5_out_of_bounds_of_allocated)
 {
-    struct cw_pair *pair = *state;
     struct cw_target target;
     ucp_mem_attr_t attr;
 
@@ -447,10 +436,9 @@ static void test_rma5_out_of_bounds_of_allocated(void **state)
 }
 
 /* MEM-8: what the owner does not allow to peers it does not do for them. */
-static void test_mem8_rights(void **state)
+API_TEST(test_mem8_rights)
 {
     static const unsigned rights[] = {UCP_MEM_MAP_PROT_REMOTE_READ, UCP_MEM_MAP_PROT_REMOTE_WRITE};
-    struct cw_pair *pair = *state;
     ucp_mem_map_params_t params;
     struct cw_target target;
 
@@ -534,23 +522,22 @@ static void stale(struct cw_pair *pair, enum cw_memory kind, bool get, size_t le
     cw_pair_close(pair);
 }
 
-static void test_rma12_stale_key(void **state)
+API_TEST(test_rma12_stale_key)
 {
     cw_test_skip_reference("it is undefined there");
     for (int i = 0; i < 4 * CW_MEMORY_KINDS; i++) {
         enum cw_memory kind = (enum cw_memory)(i / 4);
 
-        stale(*state, kind, i % 2 != 0, i / 2 % 2 == 0 ? 8 : 60000, false);
+        stale(pair, kind, i % 2 != 0, i / 2 % 2 == 0 ? 8 : 60000, false);
         if (kind != CW_MEMORY_ALLOCATED) {
-            stale(*state, kind, i % 2 != 0, i / 2 % 2 == 0 ? 8 : 60000, true);
+            stale(pair, kind, i % 2 != 0, i / 2 % 2 == 0 ? 8 : 60000, true);
         }
     }
 }
 
 /* The same in another process, and of memory that does not exist any more. The endpoint fails. */
-static void test_rma12_stale_key_of_another_process(void **state)
+API_TEST(test_rma12_stale_key_of_another_process)
 {
-    struct cw_pair *pair = *state;
     struct cw_servant servant;
     struct cw_target target;
 
@@ -680,7 +667,7 @@ static void unmapped(struct cw_pair *pair, enum under_way what, size_t length, u
     cw_pair_close(pair);
 }
 
-static void test_mem16_unmapped_under_way(void **state)
+API_TEST(test_mem16_unmapped_under_way)
 {
     static const size_t lengths[] = {8, 4000, 60000, 1000000};
 
@@ -691,37 +678,17 @@ static void test_mem16_unmapped_under_way(void **state)
     }
     for (unsigned rounds = 0; rounds < 4; rounds++) {
         for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-            unmapped(*state, GETS, lengths[i], rounds);
-            unmapped(*state, PUTS, lengths[i], rounds);
+            unmapped(pair, GETS, lengths[i], rounds);
+            unmapped(pair, PUTS, lengths[i], rounds);
         }
-        unmapped(*state, FETCHES, 8, rounds);
-        unmapped(*state, ADDS, 8, rounds);
+        unmapped(pair, FETCHES, 8, rounds);
+        unmapped(pair, ADDS, 8, rounds);
     }
 }
 
 int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {CW_SERVANT_ROLE};
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_rma14_hundred_thousand, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_rma14_many_in_two_processes, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_mixed, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_r16_get_then_put, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_r16_get_then_atomic, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_rma4_wrong_calls, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_opa13_memory_handles, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ctx11_without_the_feature, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_rma5_out_of_bounds, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_rma5_out_of_bounds_of_allocated, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_mem8_rights, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_rma12_stale_key, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_mem16_unmapped_under_way, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_rma12_stale_key_of_another_process, cw_test_setup, cw_test_teardown),
-    };
-    int code;
 
-    if (cw_test_role(argc, argv, roles, sizeof(roles) / sizeof(roles[0]), &code)) {
-        return code;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, sizeof(roles) / sizeof(roles[0]));
 }

@@ -180,20 +180,20 @@ static void threads(struct cw_pair *pair, enum cw_memory kind, bool one_worker)
     (void)pair;
 }
 
-static void test_ctx8_workers_of_one_context(void **state)
+API_TEST(test_ctx8_workers_of_one_context)
 {
     cw_test_need_two_workers();
     for (int kind = 0; kind < CW_MEMORY_KINDS; kind++) {
-        threads(*state, (enum cw_memory)kind, false);
+        threads(pair, (enum cw_memory)kind, false);
     }
 }
 
-static void test_one_worker_of_several_threads(void **state)
+API_TEST(test_one_worker_of_several_threads)
 {
     cw_test_need_two_workers();
     cw_test_skip_reference("its worker is not used by several threads here");
     for (int kind = 0; kind < CW_MEMORY_KINDS; kind++) {
-        threads(*state, (enum cw_memory)kind, true);
+        threads(pair, (enum cw_memory)kind, true);
     }
 }
 
@@ -284,10 +284,9 @@ static void asleep(struct cw_pair *pair, struct actor *actor)
     }
 }
 
-static void test_wak5_both_asleep(void **state)
+API_TEST(test_wak5_both_asleep)
 {
     const struct cw_pair_config config = {.features = CW_RMA_FEATURES | UCP_FEATURE_WAKEUP};
-    struct cw_pair *pair = *state;
 
     cw_test_need_two_processes();
     for (int kind = 0; kind < CW_MEMORY_KINDS; kind++) {
@@ -320,15 +319,6 @@ static void test_wak5_both_asleep(void **state)
 int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {{"sleeper", sleeper}};
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_ctx8_workers_of_one_context, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_one_worker_of_several_threads, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wak5_both_asleep, cw_test_setup, cw_test_teardown),
-    };
-    int code;
 
-    if (cw_test_role(argc, argv, roles, sizeof(roles) / sizeof(roles[0]), &code)) {
-        return code;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, sizeof(roles) / sizeof(roles[0]));
 }

@@ -31,9 +31,8 @@ static void carry(struct cw_pair *pair, const void *from, void *to, size_t lengt
     cw_pattern_check(to, length, seed);
 }
 
-static void test_tag16_a_send_completes_after_the_match(void **state)
+API_TEST_WITH(test_tag16_a_send_completes_after_the_match, cw_test_setup, rndv_teardown)
 {
-    struct cw_pair *pair = *state;
     struct cw_buffer out = cw_buffer_new(2 * MIB), in = cw_buffer_new(2 * MIB);
     struct cw_user_request user;
 
@@ -69,9 +68,8 @@ static void test_tag16_a_send_completes_after_the_match(void **state)
 
 static const size_t huge_length = ((size_t)64 << 20) + 3;
 
-static void test_tag15_huge_and_odd_lengths_arrive_whole(void **state)
+API_TEST_WITH(test_tag15_huge_and_odd_lengths_arrive_whole, cw_test_setup, rndv_teardown)
 {
-    struct cw_pair *pair = *state;
     struct cw_buffer out = cw_buffer_new(huge_length), in = cw_buffer_new(huge_length);
     size_t length = (size_t)cw_test_scaled((long)huge_length);
 
@@ -146,10 +144,9 @@ static void odd_memory(struct cw_pair *pair, size_t length)
     close(shared_fd);
 }
 
-static void test_tag15_memory_of_all_kinds_is_read_and_written(void **state)
+API_TEST_WITH(test_tag15_memory_of_all_kinds_is_read_and_written, cw_test_setup, rndv_teardown)
 {
     static const size_t lengths[] = {1, 100, PAGE, PAGE + 1, 100003, 3 * MIB + 5};
-    struct cw_pair *pair = *state;
 
     for (int i = 0; i < SCHEMES; i++) {
         use_rndv("1", schemes[i]);
@@ -161,10 +158,9 @@ static void test_tag15_memory_of_all_kinds_is_read_and_written(void **state)
     }
 }
 
-static void test_tag15_many_in_both_directions(void **state)
+API_TEST_WITH(test_tag15_many_in_both_directions, cw_test_setup, rndv_teardown)
 {
     enum { COUNT = 1000, LENGTH = 3001 };
-    struct cw_pair *pair = *state;
     struct cw_op *sends = calloc(2 * COUNT, sizeof(*sends)), *recvs = calloc(2 * COUNT, sizeof(*recvs));
     char *out = malloc(2 * COUNT * LENGTH), *in = malloc(2 * COUNT * LENGTH);
 
@@ -201,10 +197,9 @@ static void test_tag15_many_in_both_directions(void **state)
 }
 
 /* Some dozen long transfers at once share the few claim pairs of a connection. */
-static void test_tag15_many_long_ones_at_once(void **state)
+API_TEST_WITH(test_tag15_many_long_ones_at_once, cw_test_setup, rndv_teardown)
 {
     enum { COUNT = 60, LENGTH = 1200001 };
-    struct cw_pair *pair = *state;
     struct cw_op sends[COUNT] = {{0}}, recvs[COUNT] = {{0}};
     char *out = malloc((size_t)COUNT * LENGTH), *in = calloc(COUNT, LENGTH);
 
@@ -230,16 +225,5 @@ static void test_tag15_many_long_ones_at_once(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        rndv_test(test_tag16_a_send_completes_after_the_match),
-        rndv_test(test_tag15_huge_and_odd_lengths_arrive_whole),
-        rndv_test(test_tag15_memory_of_all_kinds_is_read_and_written),
-        rndv_test(test_tag15_many_in_both_directions),
-        rndv_test(test_tag15_many_long_ones_at_once),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_tests_main(argc, argv);
 }

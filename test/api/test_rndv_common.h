@@ -26,6 +26,4 @@ static inline int rndv_teardown(void **state)
     return cw_test_teardown(state);
 }
 
-#define rndv_test(function) cmocka_unit_test_setup_teardown(function, cw_test_setup, rndv_teardown)
-
 #endif

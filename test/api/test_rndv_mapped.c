@@ -51,9 +51,8 @@ static void carry(struct cw_pair *pair, char *from, char *to, size_t length, uin
     cw_pattern_check(to, length, seed);
 }
 
-static void test_allocated_buffers(void **state)
+API_TEST(test_allocated_buffers)
 {
-    struct cw_pair *pair = *state;
     char *plain = malloc(MESSAGE);
     uint64_t seed = 0;
     struct region from, to;
@@ -74,9 +73,8 @@ static void test_allocated_buffers(void **state)
 }
 
 /* The addresses come back as other memory: what was mapped of the old must not be used. */
-static void test_given_back(void **state)
+API_TEST(test_given_back)
 {
-    struct cw_pair *pair = *state;
     struct region from, to;
 
     cw_pair_open(pair, NULL);
@@ -92,10 +90,9 @@ static void test_given_back(void **state)
     region_free(&to);
 }
 
-static void test_many_regions(void **state)
+API_TEST(test_many_regions)
 {
     enum { MANY = 70 };
-    struct cw_pair *pair = *state;
     struct region to, from[MANY];
 
     cw_pair_open(pair, NULL);
@@ -110,15 +107,4 @@ static void test_many_regions(void **state)
         region_free(&from[i]);
     }
     region_free(&to);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_allocated_buffers, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_given_back, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_many_regions, cw_test_setup, cw_test_teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

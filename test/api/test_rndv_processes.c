@@ -183,9 +183,8 @@ static void lengths_both_ways(struct cw_pair *pair, struct cw_remote *remote)
     }
 }
 
-static void test_tag15_all_lengths_pass_between_processes(void **state)
+API_TEST_WITH(test_tag15_all_lengths_pass_between_processes, cw_test_setup, rndv_teardown)
 {
-    struct cw_pair *pair = *state;
     struct cw_remote remote;
 
     cw_test_need_two_processes();
@@ -199,9 +198,8 @@ static void test_tag15_all_lengths_pass_between_processes(void **state)
 }
 
 /* The system does not let one of the two copy: from the beginning, or not any more. */
-static void test_tag15_copies_are_forbidden(void **state)
+API_TEST_WITH(test_tag15_copies_are_forbidden, cw_test_setup, rndv_teardown)
 {
-    struct cw_pair *pair = *state;
     struct cw_remote remote;
 
     cw_test_need_two_processes();
@@ -220,9 +218,8 @@ static void test_tag15_copies_are_forbidden(void **state)
 }
 
 /* The sender announced and helped for some rounds; then its right to copy ends, and the transfer still ends well. */
-static void test_tag15_copies_are_forbidden_in_the_middle(void **state)
+API_TEST_WITH(test_tag15_copies_are_forbidden_in_the_middle, cw_test_setup, rndv_teardown)
 {
-    struct cw_pair *pair = *state;
     struct cw_remote remote;
     char *bytes;
 
@@ -274,9 +271,8 @@ static bool may_copy_from(pid_t pid)
 }
 
 /* On shared memory the receiver needs nothing from a sender that went away to compute. */
-static void test_tag16_a_receive_needs_no_progress_of_its_sender(void **state)
+API_TEST_WITH(test_tag16_a_receive_needs_no_progress_of_its_sender, cw_test_setup, rndv_teardown)
 {
-    struct cw_pair *pair = *state;
     struct cw_remote remote;
     static struct cw_op op;
     char *bytes;
@@ -307,9 +303,8 @@ static void test_tag16_a_receive_needs_no_progress_of_its_sender(void **state)
 }
 
 /* A receiver that computes: the sender is not complete, and talks to itself meanwhile. */
-static void test_tag13_tag16_a_send_waits_for_progress_of_its_receiver(void **state)
+API_TEST_WITH(test_tag13_tag16_a_send_waits_for_progress_of_its_receiver, cw_test_setup, rndv_teardown)
 {
-    struct cw_pair *pair = *state;
     struct cw_remote remote;
     struct cw_op op = {0};
     char *bytes;
@@ -377,10 +372,8 @@ static void killed_in_the_middle(struct cw_pair *pair, bool second_sends, int ro
     cw_side_destroy(&pair->sides[0]);
 }
 
-static void test_err2_err9_a_killed_peer_ends_its_messages(void **state)
+API_TEST_WITH(test_err2_err9_a_killed_peer_ends_its_messages, cw_test_setup, rndv_teardown)
 {
-    struct cw_pair *pair = *state;
-
     cw_test_need_two_processes();
     for (int i = 0; i < SCHEMES; i++) {
         use_rndv("auto", schemes[i]);
@@ -394,22 +387,7 @@ static void test_err2_err9_a_killed_peer_ends_its_messages(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        rndv_test(test_tag15_all_lengths_pass_between_processes),
-        rndv_test(test_tag15_copies_are_forbidden),
-        rndv_test(test_tag15_copies_are_forbidden_in_the_middle),
-        rndv_test(test_tag13_tag16_a_send_waits_for_progress_of_its_receiver),
-        rndv_test(test_tag16_a_receive_needs_no_progress_of_its_sender),
-        rndv_test(test_err2_err9_a_killed_peer_ends_its_messages),
-    };
     static const struct cw_role roles[] = {{"second", second}};
-    int code;
 
-    if (cw_test_role(argc, argv, roles, 1, &code)) {
-        return code;
-    }
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, 1);
 }

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define T(name)   cmocka_unit_test_setup_teardown(name, cw_test_setup, cw_test_teardown)
 #define MOST      4096
 #define ROOM      (4u * CW_MIB)
 #define FEATURES  (CW_RMA_FEATURES | UCP_FEATURE_STREAM)
@@ -154,19 +153,16 @@ static void sizes(struct cw_pair *pair, struct cw_servant *servant)
     }
 }
 
-static void test_n22_98_sizes(void **state)
+API_TEST(test_n22_98_sizes)
 {
-    struct cw_pair *pair = *state;
-
     cw_pair_open(pair, &plain);
     sizes(pair, NULL);
     cw_pair_close(pair);
 }
 
 /* Where the system can copy, it does if the owner stays away. */
-static void test_n22_100_the_system_copies(void **state)
+API_TEST(test_n22_100_the_system_copies)
 {
-    struct cw_pair *pair = *state;
     struct cw_servant servant;
     struct cw_target target;
     struct lists *lists;
@@ -196,9 +192,8 @@ static void test_n22_100_the_system_copies(void **state)
     cw_servant_dismiss(&servant);
 }
 
-static void test_n22_98_sizes_to_another_process(void **state)
+API_TEST(test_n22_98_sizes_to_another_process)
 {
-    struct cw_pair *pair = *state;
     struct cw_servant servant;
 
     cw_test_need_two_processes();
@@ -278,10 +273,8 @@ static void counts_and_strides(struct cw_pair *pair, struct cw_servant *servant,
     free(lists);
 }
 
-static void test_n22_97_counts_and_strides(void **state)
+API_TEST(test_n22_97_counts_and_strides)
 {
-    struct cw_pair *pair = *state;
-
     cw_pair_open(pair, &plain);
     for (int kind = 0; kind < CW_MEMORY_KINDS; kind++) {
         counts_and_strides(pair, NULL, (enum cw_memory)kind);
@@ -289,9 +282,8 @@ static void test_n22_97_counts_and_strides(void **state)
     cw_pair_close(pair);
 }
 
-static void test_n22_97_to_another_process(void **state)
+API_TEST(test_n22_97_to_another_process)
 {
-    struct cw_pair *pair = *state;
     struct cw_servant servant;
 
     cw_test_need_two_processes();
@@ -303,7 +295,7 @@ static void test_n22_97_to_another_process(void **state)
 }
 
 /* N22-97: what an element of several blocks may ask for. */
-static void test_n22_97_bounds(void **state)
+API_TEST(test_n22_97_bounds)
 {
     static const struct {
         size_t length, remote_length, count, stride;
@@ -321,7 +313,6 @@ static void test_n22_97_bounds(void **state)
         {8, 8, SIZE_MAX / 16 + 2, 16, 1, UCS_ERR_INVALID_PARAM}, /* wraps around */
         {8, 8, 2, SIZE_MAX - 7, 1, UCS_ERR_INVALID_PARAM},
     };
-    struct cw_pair *pair = *state;
     struct cw_target target;
     char from[64];
 
@@ -356,9 +347,8 @@ static void test_n22_97_bounds(void **state)
 }
 
 /* N22-92, N22-99 */
-static void test_n22_99_requests(void **state)
+API_TEST(test_n22_99_requests)
 {
-    struct cw_pair *pair = *state;
     struct cw_user_request memory;
     struct cw_op op = {0};
     struct cw_target target;
@@ -509,9 +499,8 @@ static void close_ep(struct cw_pair *pair, ucp_ep_h ep)
 }
 
 /* N22-93, N22-94, N22-95, N23-30: nothing is written by what is refused. */
-static void test_n22_94_refusals(void **state)
+API_TEST(test_n22_94_refusals)
 {
-    struct cw_pair *pair = *state;
     struct cw_target target;
     struct lists *lists;
     char from[64];
@@ -577,9 +566,8 @@ static void test_n22_94_refusals(void **state)
 }
 
 /* N22-94, N22-96: handles are taken where they cover. */
-static void test_n22_96_memory_handles(void **state)
+API_TEST(test_n22_96_memory_handles)
 {
-    struct cw_pair *pair = *state;
     struct cw_target target;
     struct lists *lists;
     char from[64];
@@ -613,11 +601,10 @@ static void invalid(ucs_status_ptr_t result)
 }
 
 /* N22-101, N22-102, N22-103 */
-static void test_n22_102_other_calls(void **state)
+API_TEST(test_n22_102_other_calls)
 {
     static const uint32_t bits[] = {UCP_OP_ATTR_FIELD_DATATYPE, UCP_OP_ATTR_FIELD_REMOTE_DATATYPE,
                                     UCP_OP_ATTR_FIELD_REMOTE, UCP_OP_ATTR_FIELD_REMOTE_COUNT};
-    struct cw_pair *pair = *state;
     ucp_datatype_attr_t attr = {.field_mask = UCP_DATATYPE_ATTR_FIELD_PACKED_SIZE};
     struct cw_target target;
     ucp_request_param_t param;
@@ -657,9 +644,8 @@ static void test_n22_102_other_calls(void **state)
 }
 
 /* N22-92: an error ends the whole; what was not asked of the peer is not. */
-static void test_n22_92_the_owner_unmapped(void **state)
+API_TEST(test_n22_92_the_owner_unmapped)
 {
-    struct cw_pair *pair = *state;
     struct cw_servant servant;
     struct cw_target targets[2];
     struct lists *lists;
@@ -685,23 +671,6 @@ static void test_n22_92_the_owner_unmapped(void **state)
 int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {CW_SERVANT_ROLE};
-    const struct CMUnitTest tests[] = {
-        T(test_n22_98_sizes),
-        T(test_n22_98_sizes_to_another_process),
-        T(test_n22_100_the_system_copies),
-        T(test_n22_97_counts_and_strides),
-        T(test_n22_97_to_another_process),
-        T(test_n22_97_bounds),
-        T(test_n22_99_requests),
-        T(test_n22_94_refusals),
-        T(test_n22_96_memory_handles),
-        T(test_n22_102_other_calls),
-        T(test_n22_92_the_owner_unmapped),
-    };
-    int code;
 
-    if (cw_test_role(argc, argv, roles, 1, &code)) {
-        return code;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, 1);
 }

@@ -61,10 +61,8 @@ static void transfer(struct cw_pair *pair, bool old, bool expected, size_t lengt
     cw_buffer_free(&out);
 }
 
-static void test_str1_all_sizes(void **state)
+API_TEST(test_str1_all_sizes)
 {
-    struct cw_pair *pair = *state;
-
     cw_pair_open(pair, &stream_config);
     for (int i = 0; i < SIZES; i++) {
         transfer(pair, false, true, all_sizes[i]);
@@ -75,10 +73,9 @@ static void test_str1_all_sizes(void **state)
 
 /* Sends of some sizes, receives of others: only the bytes count. Each send buffer is overwritten when its send is done
  * (STR-2). */
-static void test_str1_boundaries_are_invisible(void **state)
+API_TEST(test_str1_boundaries_are_invisible)
 {
     enum { SENDS = 400, LARGEST = 20000 };
-    struct cw_pair *pair = *state;
     static char all[SENDS * LARGEST], got[SENDS * LARGEST], pieces[SENDS][LARGEST];
     ucs_status_ptr_t sends[SENDS];
     size_t sizes[SENDS], total = 0, done = 0;
@@ -111,9 +108,8 @@ static void test_str1_boundaries_are_invisible(void **state)
     cw_pair_close(pair);
 }
 
-static void test_str2_nothing_to_send(void **state)
+API_TEST(test_str2_nothing_to_send)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     struct stream_op recv;
     char byte = 0;
@@ -130,9 +126,8 @@ static void test_str2_nothing_to_send(void **state)
     cw_pair_close(pair);
 }
 
-static void test_str2_flags_are_refused(void **state)
+API_TEST(test_str2_flags_are_refused)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
 
     cw_test_skip_reference("1.13 ignores the flags of the old call");
@@ -145,10 +140,9 @@ static void test_str2_flags_are_refused(void **state)
     cw_pair_close(pair);
 }
 
-static void test_str3_streams_are_independent(void **state)
+API_TEST(test_str3_streams_are_independent)
 {
     enum { EPS = 5 };
-    struct cw_pair *pair = *state;
     ucp_ep_h tx[EPS], rx[EPS];
     struct stream_op recvs[EPS];
     char in[EPS][4];
@@ -180,9 +174,8 @@ static void test_str3_streams_are_independent(void **state)
     cw_pair_close(pair);
 }
 
-static void test_str4_zero_sized_receive(void **state)
+API_TEST(test_str4_zero_sized_receive)
 {
-    struct cw_pair *pair = *state;
     struct stream_op recv, first;
     char byte;
 
@@ -206,9 +199,8 @@ static void test_str4_zero_sized_receive(void **state)
 }
 
 /* STR-5, STR-6: an element that straddles two arrivals, with the receive before, between and behind them. */
-static void test_str5_only_whole_elements(void **state)
+API_TEST(test_str5_only_whole_elements)
 {
-    struct cw_pair *pair = *state;
     char in[40], rest[8];
 
     cw_test_skip_reference("1.13 waits on while what came ends in the middle of an element");
@@ -244,9 +236,8 @@ static void test_str5_only_whole_elements(void **state)
     cw_pair_close(pair);
 }
 
-static void test_str8_waitall_waits_for_all(void **state)
+API_TEST(test_str8_waitall_waits_for_all)
 {
-    struct cw_pair *pair = *state;
     struct stream_op recv;
     char in[12];
 
@@ -266,10 +257,9 @@ static void test_str8_waitall_waits_for_all(void **state)
 }
 
 /* STR-9, STR-10: in the order of posting; what one receive does not take goes to the next. */
-static void test_str9_served_in_order(void **state)
+API_TEST(test_str9_served_in_order)
 {
     static const char text[] = "abcdefghijklmnopqrstuvwxyz";
-    struct cw_pair *pair = *state;
     struct stream_op recvs[5];
     char in[26];
 
@@ -298,11 +288,10 @@ static void test_str9_served_in_order(void **state)
 }
 
 /* Library-owned data: in order, also behind a receive that took the beginning; released in any order. */
-static void test_str11_recv_data(void **state)
+API_TEST(test_str11_recv_data)
 {
     enum { PIECES = 6 };
     static const char text[] = "abcdefghijklmnopqrstuvwxyz";
-    struct cw_pair *pair = *state;
     void *data[PIECES + 1] = {NULL};
     size_t length = 0, got = 3, count = 0;
     char in[26];
@@ -338,10 +327,9 @@ static void test_str11_recv_data(void **state)
 }
 
 /* Memory that is used again: data stay as they are until they are released, however many the program has. */
-static void test_str11_long_data_kept(void **state)
+API_TEST(test_str11_long_data_kept)
 {
     enum { LENGTH = 600000, KEPT = 20, ROUNDS = 3 };
-    struct cw_pair *pair = *state;
     struct cw_buffer out = cw_buffer_new(LENGTH);
     size_t got, length = 0, count = 0, at[KEPT], lengths[KEPT];
     void *kept[KEPT] = {NULL}, *data;
@@ -383,9 +371,8 @@ static void test_str11_long_data_kept(void **state)
     cw_pair_close(pair);
 }
 
-static void test_str19_cancel_has_no_effect(void **state)
+API_TEST(test_str19_cancel_has_no_effect)
 {
-    struct cw_pair *pair = *state;
     struct stream_op recv;
     char byte = 0;
 
@@ -400,9 +387,8 @@ static void test_str19_cancel_has_no_effect(void **state)
     cw_pair_close(pair);
 }
 
-static void test_str21_no_immediate_completion(void **state)
+API_TEST(test_str21_no_immediate_completion)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param;
     struct stream_op recv = {0};
     struct cw_op send = {0};
@@ -428,10 +414,9 @@ static void test_str21_no_immediate_completion(void **state)
 }
 
 /* A stream that nobody reads holds up nothing else on the endpoint, and nothing of it gets lost. */
-static void test_str22_unread_stream_blocks_nothing(void **state)
+API_TEST(test_str22_unread_stream_blocks_nothing)
 {
     enum { MESSAGES = 200, SIZE = 65536 };
-    struct cw_pair *pair = *state;
     static char out[SIZE], in[SIZE];
     ucs_status_ptr_t sends[MESSAGES];
     ucp_request_param_t none = cw_param_none();
@@ -461,9 +446,8 @@ static void test_str22_unread_stream_blocks_nothing(void **state)
     cw_pair_close(pair);
 }
 
-static void test_ctx11_feature_is_needed(void **state)
+API_TEST(test_ctx11_feature_is_needed)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     ucp_stream_poll_ep_t polled;
     size_t length = 77;
@@ -522,9 +506,8 @@ static void chain_next(struct chain *chain)
     chain->all = 1;
 }
 
-static void test_gen7_callbacks_post_receives(void **state)
+API_TEST(test_gen7_callbacks_post_receives)
 {
-    struct cw_pair *pair = *state;
     struct chain chain = {.pair = pair};
 
     cw_pair_open(pair, &stream_config);
@@ -537,9 +520,8 @@ static void test_gen7_callbacks_post_receives(void **state)
 }
 
 /* OPA-6, OPA-8: requests in the program's memory, waiting and at once. */
-static void test_opa8_user_requests(void **state)
+API_TEST(test_opa8_user_requests)
 {
-    struct cw_pair *pair = *state;
     struct cw_user_request user, send_user;
     ucp_request_param_t param;
     struct stream_op recv;
@@ -575,9 +557,8 @@ static void test_opa8_user_requests(void **state)
     cw_pair_close(pair);
 }
 
-static void test_opa12_recv_info(void **state)
+API_TEST(test_opa12_recv_info)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     size_t length = 0, info = 0;
     char in[8];
@@ -594,9 +575,8 @@ static void test_opa12_recv_info(void **state)
     cw_pair_close(pair);
 }
 
-static void test_opa16_force_immediate_completion(void **state)
+API_TEST(test_opa16_force_immediate_completion)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     size_t length = 0;
     char in[8];
@@ -619,9 +599,8 @@ static void test_opa16_force_immediate_completion(void **state)
 }
 
 /* Behind another one, where a send may wait for progress to complete: this one goes now, or nothing of it does. */
-static void test_opa16_force_immediate_send(void **state)
+API_TEST(test_opa16_force_immediate_send)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none(), forced = cw_param_none();
     static char out[4000], in[sizeof(out) + 2];
     ucs_status_ptr_t first, second;
@@ -648,9 +627,8 @@ static void test_opa16_force_immediate_send(void **state)
     cw_pair_close(pair);
 }
 
-static void test_req20_freed_before_completion(void **state)
+API_TEST(test_req20_freed_before_completion)
 {
-    struct cw_pair *pair = *state;
     struct stream_op recv;
     char in[4] = {0};
 
@@ -664,44 +642,12 @@ static void test_req20_freed_before_completion(void **state)
     cw_pair_close(pair);
 }
 
-static void test_req43_old_calls(void **state)
+API_TEST(test_req43_old_calls)
 {
-    struct cw_pair *pair = *state;
-
     cw_pair_open(pair, &stream_config);
     for (int i = 0; i < SIZES; i++) {
         transfer(pair, true, true, all_sizes[i]);
         transfer(pair, true, false, all_sizes[i]);
     }
     cw_pair_close(pair);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cw_test(test_str1_all_sizes),
-        cw_test(test_str1_boundaries_are_invisible),
-        cw_test(test_str2_nothing_to_send),
-        cw_test(test_str2_flags_are_refused),
-        cw_test(test_str3_streams_are_independent),
-        cw_test(test_str4_zero_sized_receive),
-        cw_test(test_str5_only_whole_elements),
-        cw_test(test_str8_waitall_waits_for_all),
-        cw_test(test_str9_served_in_order),
-        cw_test(test_str11_recv_data),
-        cw_test(test_str11_long_data_kept),
-        cw_test(test_str19_cancel_has_no_effect),
-        cw_test(test_str21_no_immediate_completion),
-        cw_test(test_str22_unread_stream_blocks_nothing),
-        cw_test(test_ctx11_feature_is_needed),
-        cw_test(test_gen7_callbacks_post_receives),
-        cw_test(test_opa8_user_requests),
-        cw_test(test_opa12_recv_info),
-        cw_test(test_opa16_force_immediate_completion),
-        cw_test(test_opa16_force_immediate_send),
-        cw_test(test_req20_freed_before_completion),
-        cw_test(test_req43_old_calls),
-    };
-
-    return cmocka_run_group_tests_name("api.stream", tests, NULL, NULL);
 }

@@ -113,10 +113,9 @@ static void generic_transfer(struct cw_pair *pair, ucp_datatype_t type, size_t l
     cw_buffer_free(&out);
 }
 
-static void test_dt16_generic(void **state)
+API_TEST(test_dt16_generic)
 {
     static const size_t sizes[] = {1, 100, 8192, 65536, 3000000};
-    struct cw_pair *pair = *state;
     ucp_datatype_t type = generic_type();
 
     cw_pair_open(pair, &stream_config);
@@ -129,9 +128,8 @@ static void test_dt16_generic(void **state)
 }
 
 /* STR-7: a part of the buffer is enough. */
-static void test_str7_generic_takes_what_is_there(void **state)
+API_TEST(test_str7_generic_takes_what_is_there)
 {
-    struct cw_pair *pair = *state;
     ucp_datatype_t type = generic_type();
     struct stream_op recv;
     char in[100];
@@ -152,9 +150,8 @@ static void test_str7_generic_takes_what_is_there(void **state)
 }
 
 /* STR-7: of what came apart, one part at a time. */
-static void test_str7_generic_takes_one_segment(void **state)
+API_TEST(test_str7_generic_takes_one_segment)
 {
-    struct cw_pair *pair = *state;
     ucp_datatype_t type = generic_type();
     struct stream_op recv;
     char in[100];
@@ -175,9 +172,8 @@ static void test_str7_generic_takes_one_segment(void **state)
 }
 
 /* DT-12: the receive fails, the stream goes on behind what it took. */
-static void test_dt12_unpack_fails(void **state)
+API_TEST(test_dt12_unpack_fails)
 {
-    struct cw_pair *pair = *state;
     ucp_datatype_t type = generic_type();
     struct stream_op recv;
     char in[10];
@@ -204,9 +200,8 @@ static void test_dt12_unpack_fails(void **state)
 }
 
 /* DT-9: a close ends receives of generic types, too. */
-static void test_dt9_close_finishes(void **state)
+API_TEST(test_dt9_close_finishes)
 {
-    struct cw_pair *pair = *state;
     ucp_datatype_t type = generic_type();
     ucp_request_param_t none = cw_param_none();
     struct stream_op recv;
@@ -226,10 +221,9 @@ static void test_dt9_close_finishes(void **state)
 }
 
 /* DT-18, OPA-19: lists of pieces on both sides, cut differently; the arrays are gone when the calls return. */
-static void test_dt18_iov(void **state)
+API_TEST(test_dt18_iov)
 {
     enum { LENGTH = 300000 };
-    struct cw_pair *pair = *state;
     struct cw_buffer out = cw_buffer_new(LENGTH), in = cw_buffer_new(LENGTH);
     ucp_dt_iov_t pieces[3];
     ucs_status_ptr_t sent;
@@ -260,18 +254,4 @@ static void test_dt18_iov(void **state)
     cw_buffer_free(&in);
     cw_buffer_free(&out);
     cw_pair_close(pair);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_dt16_generic, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_str7_generic_takes_what_is_there, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_str7_generic_takes_one_segment, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_dt12_unpack_fails, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_dt9_close_finishes, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_dt18_iov, cw_test_setup, cw_test_teardown),
-    };
-
-    return cmocka_run_group_tests_name("api.stream_dt", tests, NULL, NULL);
 }

@@ -50,9 +50,8 @@ static ucs_status_ptr_t start_close(ucp_ep_h ep, struct cw_op *op, unsigned flag
 }
 
 /* FLU-1, FLU-3: a flush waits for the sends before it, with or without a reader's leave, not for those behind it. */
-static void test_flu1_flush_waits_for_held_sends(void **state)
+API_TEST(test_flu1_flush_waits_for_held_sends)
 {
-    struct cw_pair *pair = *state;
     struct cw_op sends[PIECES], more[PIECES], flush = {0};
     ucp_request_param_t param;
 
@@ -73,9 +72,8 @@ static void test_flu1_flush_waits_for_held_sends(void **state)
     cw_pair_close(pair);
 }
 
-static void test_flu7_flush_does_not_wait_for_receives(void **state)
+API_TEST(test_flu7_flush_does_not_wait_for_receives)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t none = cw_param_none();
     struct stream_op recv;
     char byte;
@@ -108,17 +106,16 @@ static void close_behind_sends(struct cw_pair *pair, bool connected)
     cw_pair_close(pair);
 }
 
-static void test_cls4_close_delivers_held_sends(void **state)
+API_TEST(test_cls4_close_delivers_held_sends)
 {
     cw_test_need_two_workers();
-    close_behind_sends(*state, true);
-    close_behind_sends(*state, false);
+    close_behind_sends(pair, true);
+    close_behind_sends(pair, false);
 }
 
 /* CLS-12, CLS-13: our receives are cancelled, what is unread is discarded, and the peer can go on and close. */
-static void test_cls12_close_ends_receives(void **state)
+API_TEST(test_cls12_close_ends_receives)
 {
-    struct cw_pair *pair = *state;
     struct cw_op sends[PIECES], closing = {0};
     struct stream_op recvs[2];
     char bytes[8];
@@ -142,9 +139,8 @@ static void test_cls12_close_ends_receives(void **state)
 }
 
 /* Also when the sender closes behind sends that wait for us: nobody waits for ever (CLS-9). */
-static void test_cls12_close_drops_unread(void **state)
+API_TEST(test_cls12_close_drops_unread)
 {
-    struct cw_pair *pair = *state;
     struct cw_op sends[PIECES], closing = {0}, sender_closing = {0};
     ucp_stream_poll_ep_t polled;
 
@@ -166,9 +162,8 @@ static void test_cls12_close_drops_unread(void **state)
 }
 
 /* CLS-3, CLS-12: by force. */
-static void test_cls3_force_cancels(void **state)
+API_TEST(test_cls3_force_cancels)
 {
-    struct cw_pair *pair = *state;
     struct cw_op sends[PIECES], closing = {0};
     struct stream_op recv;
     int canceled = 0;
@@ -241,9 +236,8 @@ static void need_peer_mode(void)
 }
 
 /* ERR-8, ERR-11, ERR-2: the peer goes away in the middle. */
-static void test_err8_failure_ends_streams(void **state)
+API_TEST(test_err8_failure_ends_streams)
 {
-    struct cw_pair *pair = *state;
     struct failure failure = {0};
     struct cw_op sends[PIECES], closing = {0};
     struct stream_op recvs[3];
@@ -278,9 +272,8 @@ static void test_err8_failure_ends_streams(void **state)
     cw_side_destroy(pair->tx);
 }
 
-static void test_err8_unread_is_dropped(void **state)
+API_TEST(test_err8_unread_is_dropped)
 {
-    struct cw_pair *pair = *state;
     struct failure failure = {0};
     ucp_stream_poll_ep_t polled;
     struct cw_op closing = {0};
@@ -344,18 +337,17 @@ static void peer_is_gone(struct cw_pair *pair, bool late)
     cw_side_destroy(pair->rx);
 }
 
-static void test_cls5_readable_after_the_peers_end(void **state)
+API_TEST(test_cls5_readable_after_the_peers_end)
 {
     cw_test_need_two_workers();
     cw_test_skip_reference("what it does there was not tried");
-    peer_is_gone(*state, false);
-    peer_is_gone(*state, true);
+    peer_is_gone(pair, false);
+    peer_is_gone(pair, true);
 }
 
 /* WRK-26: with receives posted, data unread, data handed out, sends held. */
-static void test_wrk26_worker_destroyed_in_the_middle(void **state)
+API_TEST(test_wrk26_worker_destroyed_in_the_middle)
 {
-    struct cw_pair *pair = *state;
     struct cw_op sends[PIECES];
     struct stream_op recv;
     size_t length = 0;
@@ -380,22 +372,4 @@ static void test_wrk26_worker_destroyed_in_the_middle(void **state)
     assert_int_equal(recv.op.status, UCS_ERR_CANCELED);
     ucp_stream_data_release(pair->rx->ep, data);
     cw_side_destroy(pair->rx);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_flu1_flush_waits_for_held_sends, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_flu7_flush_does_not_wait_for_receives, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_cls4_close_delivers_held_sends, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_cls12_close_ends_receives, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_cls12_close_drops_unread, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_cls3_force_cancels, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_err8_failure_ends_streams, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_err8_unread_is_dropped, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_cls5_readable_after_the_peers_end, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wrk26_worker_destroyed_in_the_middle, cw_test_setup, cw_test_teardown),
-    };
-
-    return cmocka_run_group_tests_name("api.stream_end", tests, NULL, NULL);
 }

@@ -87,9 +87,8 @@ static void take_byte(struct cw_pair *pair, ucp_ep_h ep, char expected)
     assert_int_equal(byte, expected);
 }
 
-static void test_str13_nothing_is_ready(void **state)
+API_TEST(test_str13_nothing_is_ready)
 {
-    struct cw_pair *pair = *state;
     ucp_stream_poll_ep_t polled;
 
     cw_pair_open(pair, &stream_config);
@@ -103,10 +102,9 @@ static void test_str13_nothing_is_ready(void **state)
 }
 
 /* STR-13, STR-15: in the order of becoming ready, each once, with the user's data; at most as many as asked for. */
-static void test_str15_order_and_user_data(void **state)
+API_TEST(test_str15_order_and_user_data)
 {
     static const int order[EPS] = {3, 0, 4, 1, 2};
-    struct cw_pair *pair = *state;
     ucp_stream_poll_ep_t polled[EPS + 1];
     struct fan fan;
 
@@ -128,10 +126,8 @@ static void test_str15_order_and_user_data(void **state)
 }
 
 /* Reported once; again only when new data come, also after a part was read. */
-static void test_str14_again_only_for_new_data(void **state)
+API_TEST(test_str14_again_only_for_new_data)
 {
-    struct cw_pair *pair = *state;
-
     cw_pair_open(pair, &stream_config);
     arrive(pair, pair->tx->ep, "abc", 3);
     assert_int_equal(poll_one(pair), 1);
@@ -150,9 +146,8 @@ static void test_str14_again_only_for_new_data(void **state)
     cw_pair_close(pair);
 }
 
-static void test_str14_drained_before_poll(void **state)
+API_TEST(test_str14_drained_before_poll)
 {
-    struct cw_pair *pair = *state;
     size_t length = 0;
     void *data;
 
@@ -174,9 +169,8 @@ static void test_str14_drained_before_poll(void **state)
 }
 
 /* Endpoints that are closed in between are not reported, whether they were before or not, and the others still are. */
-static void test_str15_closed_in_between(void **state)
+API_TEST(test_str15_closed_in_between)
 {
-    struct cw_pair *pair = *state;
     ucp_stream_poll_ep_t polled[EPS + 1];
     struct fan fan;
 
@@ -208,9 +202,8 @@ static void test_str15_closed_in_between(void **state)
     cw_pair_close(pair);
 }
 
-static void test_str16_data_for_a_receive(void **state)
+API_TEST(test_str16_data_for_a_receive)
 {
-    struct cw_pair *pair = *state;
     struct stream_op recv;
     char in[4];
 
@@ -229,10 +222,8 @@ static void test_str16_data_for_a_receive(void **state)
     cw_pair_close(pair);
 }
 
-static void test_str17_poll_does_not_progress(void **state)
+API_TEST(test_str17_poll_does_not_progress)
 {
-    struct cw_pair *pair = *state;
-
     cw_test_need_two_workers();
     cw_pair_open(pair, &stream_config);
     arrive(pair, pair->tx->ep, "a", 1); /* connects */
@@ -291,32 +282,15 @@ static void before_creation(struct cw_pair *pair, bool closed)
     cw_pair_close(pair);
 }
 
-static void test_str18_data_before_creation(void **state)
+API_TEST(test_str18_data_before_creation)
 {
     cw_test_need_two_workers();
-    before_creation(*state, false);
+    before_creation(pair, false);
 }
 
-static void test_str18_data_before_creation_and_close(void **state)
+API_TEST(test_str18_data_before_creation_and_close)
 {
     cw_test_need_two_workers();
     cw_test_skip_reference("1.13 was not tried with a peer that closed already");
-    before_creation(*state, true);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_str13_nothing_is_ready, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_str15_order_and_user_data, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_str14_again_only_for_new_data, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_str14_drained_before_poll, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_str15_closed_in_between, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_str16_data_for_a_receive, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_str17_poll_does_not_progress, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_str18_data_before_creation, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_str18_data_before_creation_and_close, cw_test_setup, cw_test_teardown),
-    };
-
-    return cmocka_run_group_tests_name("api.stream_poll", tests, NULL, NULL);
+    before_creation(pair, true);
 }

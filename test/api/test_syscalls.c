@@ -239,9 +239,8 @@ static void count_burst(struct cw_pair *pair, struct cw_target *target, bool get
 }
 
 /* In a few segments: the first one, and whatever the others fill, of long puts as far as the socket takes them. */
-static void test_one_sided(void **state)
+API_TEST(test_one_sided)
 {
-    struct cw_pair *pair = *state;
     struct cw_target target;
     unsigned most;
 
@@ -258,19 +257,15 @@ static void test_one_sided(void **state)
     cw_pair_close(pair);
 }
 
-static void test_tag(void **state)
+API_TEST(test_tag)
 {
-    struct cw_pair *pair = *state;
-
     open_pair(pair);
     count_sends(pair, send_tag);
     cw_pair_close(pair);
 }
 
-static void test_am(void **state)
+API_TEST(test_am)
 {
-    struct cw_pair *pair = *state;
-
     open_pair(pair);
     count_sends(pair, send_am);
     cw_pair_close(pair);
@@ -278,11 +273,5 @@ static void test_am(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_tag, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_am, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_one_sided, cw_test_setup, cw_test_teardown),
-    };
-
-    return cmocka_run_group_tests(tests, start_counting, stop_counting);
+    return cw_tests_run(start_counting, stop_counting);
 }

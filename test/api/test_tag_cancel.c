@@ -52,10 +52,9 @@ static void check_tail(struct cw_pair *pair)
     ping(pair);
 }
 
-static void test_queued_before_the_connection(void **state)
+API_TEST(test_queued_before_the_connection)
 {
     static const size_t lengths[] = {0, 8, PIECES, LONG};
-    struct cw_pair *pair = *state;
     struct cw_op sends[9] = {{0}}, recv = {0};
     struct cw_buffer out, in;
 
@@ -89,10 +88,9 @@ static void test_queued_before_the_connection(void **state)
 }
 
 /* The receiver does not progress: sends queue up behind what the transport takes. The last one has not left. */
-static void test_queued_behind_others(void **state)
+API_TEST(test_queued_behind_others)
 {
     enum { MANY = 3000, LENGTH = 8000 };
-    struct cw_pair *pair = *state;
     struct cw_op *sends, recv = {0};
     struct cw_buffer out, in;
     int count = 0, pending = 0;
@@ -155,10 +153,8 @@ static void take_back_unmatched(struct cw_pair *pair, size_t length, bool sync)
     cw_buffer_free(&out);
 }
 
-static void test_announced_unmatched(void **state)
+API_TEST(test_announced_unmatched)
 {
-    struct cw_pair *pair = *state;
-
     open_pair(pair, "1");
     ping(pair);
     take_back_unmatched(pair, 100, false);
@@ -168,10 +164,8 @@ static void test_announced_unmatched(void **state)
     cw_pair_close(pair);
 }
 
-static void test_sync_unmatched(void **state)
+API_TEST(test_sync_unmatched)
 {
-    struct cw_pair *pair = *state;
-
     open_pair(pair, "inf");
     ping(pair);
     take_back_unmatched(pair, 0, true);
@@ -241,21 +235,20 @@ static void own_worker(struct cw_pair *pair, const char *tls, bool announced)
     cw_pair_close(pair);
 }
 
-static void test_own_worker(void **state)
+API_TEST(test_own_worker)
 {
     cw_test_skip_reference("it does not take sends back");
     for (int announced = 0; announced < 2; announced++) {
-        own_worker(*state, getenv("UCX_TLS"), announced != 0);
+        own_worker(pair, getenv("UCX_TLS"), announced != 0);
         if (!cw_test_self_only()) {
-            own_worker(*state, cw_test_tls_has("tcp") ? "tcp" : "shm", announced != 0);
+            own_worker(pair, cw_test_tls_has("tcp") ? "tcp" : "shm", announced != 0);
         }
     }
 }
 
 /* Taken out by a probe means taken: the message stays whole. */
-static void test_probed_with_remove(void **state)
+API_TEST(test_probed_with_remove)
 {
-    struct cw_pair *pair = *state;
     struct cw_buffer out = cw_buffer_new(LONG), in = cw_buffer_new(LONG);
 
     open_pair(pair, "1000");
@@ -323,10 +316,9 @@ static void cancel_after(struct cw_pair *pair, size_t length, bool sync, int rou
     cw_buffer_free(&in);
 }
 
-static void test_matched(void **state)
+API_TEST(test_matched)
 {
     static const size_t lengths[] = {8, PIECES, LONG, 3 << 20};
-    struct cw_pair *pair = *state;
 
     for (int way = 0; way < 8; way++) {
         int counts[2] = {0};
@@ -341,9 +333,8 @@ static void test_matched(void **state)
     }
 }
 
-static void test_eager_that_left(void **state)
+API_TEST(test_eager_that_left)
 {
-    struct cw_pair *pair = *state;
     struct cw_op send = {0}, recv = {0};
     uint64_t out = 3, in = 0;
     ucp_tag_recv_info_t info;
@@ -363,10 +354,9 @@ static void test_eager_that_left(void **state)
 }
 
 /* The first packets of a long eager message have left, the rest not: the message must not stay cut off. */
-static void test_eager_that_left_in_part(void **state)
+API_TEST(test_eager_that_left_in_part)
 {
     enum { HUGE = 8 << 20 };
-    struct cw_pair *pair = *state;
     struct cw_buffer out = cw_buffer_new(HUGE), in = cw_buffer_new(HUGE);
     struct cw_op recv = {0};
 
@@ -429,9 +419,8 @@ static void cancel_in_callback(void *request, ucs_status_t status, const ucp_tag
 }
 
 /* GEN-7; the request lies in the user's memory and is used again (OPA-6, OPA-7). */
-static void test_cancel_from_a_callback_with_user_request(void **state)
+API_TEST(test_cancel_from_a_callback_with_user_request)
 {
-    struct cw_pair *pair = *state;
     struct cw_buffer out = cw_buffer_new(LONG);
     struct cw_user_request user;
     ucp_request_param_t param = cw_param_none();
@@ -537,10 +526,9 @@ static int race_receiver(int fd, const char *argument)
     return 0;
 }
 
-static void test_cancel_against_match(void **state)
+API_TEST(test_cancel_against_match)
 {
     static char out[RACE_LENGTH];
-    struct cw_pair *pair = *state;
     struct cw_remote remote;
     uint64_t random = 7, verdict;
     int counts[2] = {0};
@@ -578,25 +566,7 @@ static void test_cancel_against_match(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_queued_before_the_connection, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_queued_behind_others, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_announced_unmatched, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_sync_unmatched, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_probed_with_remove, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_matched, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_eager_that_left, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_eager_that_left_in_part, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_own_worker, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_cancel_from_a_callback_with_user_request, cw_test_setup,
-                                        cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_cancel_against_match, cw_test_setup, cw_test_teardown),
-    };
     static const struct cw_role roles[] = {{"race", race_receiver}};
-    int code;
 
-    if (cw_test_role(argc, argv, roles, sizeof(roles) / sizeof(roles[0]), &code)) {
-        return code;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, sizeof(roles) / sizeof(roles[0]));
 }

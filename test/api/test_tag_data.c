@@ -170,40 +170,39 @@ static void run_sizes(void **state, enum generation generation, bool expected)
     cw_pair_close(pair);
 }
 
-static void test_tag20_sizes_nbx_expected(void **state)
+TEST_WITH(test_tag20_sizes_nbx_expected, cw_test_setup, cw_test_teardown)
 {
     run_sizes(state, NBX, true);
 }
 
-static void test_tag30_sizes_nbx_unexpected(void **state)
+TEST_WITH(test_tag30_sizes_nbx_unexpected, cw_test_setup, cw_test_teardown)
 {
     run_sizes(state, NBX, false);
 }
 
-static void test_req40_sizes_nb_expected(void **state)
+TEST_WITH(test_req40_sizes_nb_expected, cw_test_setup, cw_test_teardown)
 {
     run_sizes(state, NB, true);
 }
 
-static void test_req42_sizes_nb_unexpected(void **state)
+TEST_WITH(test_req42_sizes_nb_unexpected, cw_test_setup, cw_test_teardown)
 {
     run_sizes(state, NB, false);
 }
 
-static void test_req44_sizes_nbr_expected(void **state)
+TEST_WITH(test_req44_sizes_nbr_expected, cw_test_setup, cw_test_teardown)
 {
     run_sizes(state, NBR, true);
 }
 
-static void test_req45_sizes_nbr_unexpected(void **state)
+TEST_WITH(test_req45_sizes_nbr_unexpected, cw_test_setup, cw_test_teardown)
 {
     run_sizes(state, NBR, false);
 }
 
-static void test_tag32_shorter_message(void **state)
+API_TEST(test_tag32_shorter_message)
 {
     static const size_t sizes[] = {0, 1, 8, 100, 5000, 10000, 70000, 300000};
-    struct cw_pair *pair = *state;
 
     cw_pair_open(pair, NULL);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -215,10 +214,9 @@ static void test_tag32_shorter_message(void **state)
     cw_pair_close(pair);
 }
 
-static void test_tag33_35_truncation(void **state)
+API_TEST(test_tag33_35_truncation)
 {
     static const size_t sizes[] = {1, 8, 64, 100, 5000, 8193, 10000, 70000, 300000, 3000000};
-    struct cw_pair *pair = *state;
 
     cw_pair_open(pair, NULL);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -232,9 +230,8 @@ static void test_tag33_35_truncation(void **state)
     cw_pair_close(pair);
 }
 
-static void test_tag33_immediate_truncation_writes_no_info(void **state)
+API_TEST(test_tag33_immediate_truncation_writes_no_info)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     ucp_tag_recv_info_t info, seen;
     char out[40] = {1}, in[10];
@@ -255,9 +252,8 @@ static void test_tag33_immediate_truncation_writes_no_info(void **state)
     cw_pair_close(pair);
 }
 
-static void test_opa12_recv_info_only_with_immediate_success(void **state)
+API_TEST(test_opa12_recv_info_only_with_immediate_success)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     ucp_tag_recv_info_t info, untouched;
     uint64_t out = 3, in = 0;
@@ -293,10 +289,9 @@ static void test_opa12_recv_info_only_with_immediate_success(void **state)
     cw_pair_close(pair);
 }
 
-static void test_tag24_zero_length_with_garbage_pointers(void **state)
+API_TEST(test_tag24_zero_length_with_garbage_pointers)
 {
     static void *const pointers[] = {NULL, (void *)1, (void *)~(uintptr_t)0, (void *)0xdead000000000000ull};
-    struct cw_pair *pair = *state;
     ucp_tag_recv_info_t info;
 
     cw_pair_open(pair, NULL);
@@ -322,9 +317,8 @@ static void test_tag24_zero_length_with_garbage_pointers(void **state)
     cw_pair_close(pair);
 }
 
-static void test_opa4_count_counts_elements(void **state)
+API_TEST(test_opa4_count_counts_elements)
 {
-    struct cw_pair *pair = *state;
     struct cw_buffer out = cw_buffer_new(24 * 100), in = cw_buffer_new(24 * 100);
     struct cw_op send = {0}, recv = {0};
     ucp_request_param_t param;
@@ -349,10 +343,9 @@ static void test_opa4_count_counts_elements(void **state)
     cw_pair_close(pair);
 }
 
-static void test_opa11_memory_type_host_and_unknown(void **state)
+API_TEST(test_opa11_memory_type_host_and_unknown)
 {
     static const ucs_memory_type_t types[] = {UCS_MEMORY_TYPE_HOST, UCS_MEMORY_TYPE_UNKNOWN};
-    struct cw_pair *pair = *state;
 
     cw_pair_open(pair, NULL);
     for (int i = 0; i < 2; i++) {
@@ -410,10 +403,9 @@ static void interleaved(struct cw_pair *pair, bool expected, size_t length)
     }
 }
 
-static void test_tag_interleaved_fragments_of_one_tag(void **state)
+API_TEST(test_tag_interleaved_fragments_of_one_tag)
 {
     static const size_t lengths[] = {9000, 20000, 66000, 500000};
-    struct cw_pair *pair = *state;
 
     cw_pair_open(pair, NULL);
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
@@ -423,10 +415,9 @@ static void test_tag_interleaved_fragments_of_one_tag(void **state)
     cw_pair_close(pair);
 }
 
-static void test_ep44_both_directions_at_once(void **state)
+API_TEST(test_ep44_both_directions_at_once)
 {
     enum { COUNT = 64 };
-    struct cw_pair *pair = *state;
     struct cw_op sends[2][COUNT], recvs[2][COUNT];
     struct cw_buffer out[2][COUNT], in[2][COUNT];
 
@@ -462,10 +453,9 @@ static void test_ep44_both_directions_at_once(void **state)
     cw_pair_close(pair);
 }
 
-static void test_tag20_buffer_reusable_after_completion(void **state)
+API_TEST(test_tag20_buffer_reusable_after_completion)
 {
     enum { COUNT = 200 };
-    struct cw_pair *pair = *state;
     struct cw_buffer out = cw_buffer_new(30000), in = cw_buffer_new(30000);
     struct cw_op recv;
     ucp_request_param_t param = cw_param_none();
@@ -487,30 +477,4 @@ static void test_tag20_buffer_reusable_after_completion(void **state)
     cw_buffer_free(&in);
     cw_buffer_free(&out);
     cw_pair_close(pair);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_tag20_sizes_nbx_expected, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tag30_sizes_nbx_unexpected, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_req40_sizes_nb_expected, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_req42_sizes_nb_unexpected, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_req44_sizes_nbr_expected, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_req45_sizes_nbr_unexpected, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tag20_buffer_reusable_after_completion, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tag24_zero_length_with_garbage_pointers, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tag32_shorter_message, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tag33_35_truncation, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tag33_immediate_truncation_writes_no_info, cw_test_setup,
-                                        cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_opa12_recv_info_only_with_immediate_success, cw_test_setup,
-                                        cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_opa4_count_counts_elements, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_opa11_memory_type_host_and_unknown, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tag_interleaved_fragments_of_one_tag, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ep44_both_directions_at_once, cw_test_setup, cw_test_teardown),
-    };
-
-    return cmocka_run_group_tests_name("api.tag_data", tests, NULL, NULL);
 }

@@ -30,7 +30,7 @@ static uint64_t take_value(struct cw_pair *pair, ucp_tag_t tag, ucp_tag_t mask, 
     return value;
 }
 
-static void test_tag1_match_rule(void **state)
+API_TEST(test_tag1_match_rule)
 {
     static const struct {
         ucp_tag_t sent, tag, mask;
@@ -48,7 +48,6 @@ static void test_tag1_match_rule(void **state)
         {0xabcd000000001111ull, 0xabcd00000000ffffull, 0xffff000000000000ull, true},
         {0xabcd000000001111ull, 0x2bcd00000000ffffull, 0xffff000000000000ull, false},
     };
-    struct cw_pair *pair = *state;
 
     cw_pair_open(pair, NULL);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -80,11 +79,10 @@ static void test_tag1_match_rule(void **state)
     cw_pair_close(pair);
 }
 
-static void test_tag4_earliest_posted_wins_over_all_masks(void **state)
+API_TEST(test_tag4_earliest_posted_wins_over_all_masks)
 {
     static const ucp_tag_t masks[] = {CW_TAG_ALL, 0, 0xff, CW_TAG_ALL, 0, CW_TAG_ALL, 0xff, 0};
     enum { COUNT = sizeof(masks) / sizeof(masks[0]) };
-    struct cw_pair *pair = *state;
     struct cw_op recvs[COUNT];
     uint64_t got[COUNT], sent[COUNT];
 
@@ -104,9 +102,8 @@ static void test_tag4_earliest_posted_wins_over_all_masks(void **state)
     cw_pair_close(pair);
 }
 
-static void test_tag5_earliest_arrived_is_taken(void **state)
+API_TEST(test_tag5_earliest_arrived_is_taken)
 {
-    struct cw_pair *pair = *state;
     uint64_t values[] = {0, 1, 2, 3, 4, 5};
     ucp_tag_recv_info_t info;
 
@@ -126,9 +123,8 @@ static void test_tag5_earliest_arrived_is_taken(void **state)
     cw_pair_close(pair);
 }
 
-static void test_tag7_posted_before_unexpected(void **state)
+API_TEST(test_tag7_posted_before_unexpected)
 {
-    struct cw_pair *pair = *state;
     struct cw_op recv = {0};
     uint64_t first = 1, second = 2, got = 0;
     ucp_tag_recv_info_t info;
@@ -146,9 +142,8 @@ static void test_tag7_posted_before_unexpected(void **state)
 }
 
 /* GEN-8, TPR-2: a probe does not progress. */
-static void test_tag13_no_arrival_without_progress(void **state)
+API_TEST(test_tag13_no_arrival_without_progress)
 {
-    struct cw_pair *pair = *state;
     uint64_t value = 9;
     ucp_request_param_t param = cw_param_none();
     ucp_tag_recv_info_t info;
@@ -205,10 +200,8 @@ static void order_over_sizes(struct cw_pair *pair, int posted_before)
 }
 
 /* EP-40, R20. */
-static void test_tag10_order_whatever_the_size(void **state)
+API_TEST(test_tag10_order_whatever_the_size)
 {
-    struct cw_pair *pair = *state;
-
     cw_pair_open(pair, NULL);
     order_over_sizes(pair, 16);
     order_over_sizes(pair, 0);
@@ -217,9 +210,8 @@ static void test_tag10_order_whatever_the_size(void **state)
 }
 
 /* REQ-9: queued, never refused for want of room. */
-static void test_tag27_many_outstanding_sends(void **state)
+API_TEST(test_tag27_many_outstanding_sends)
 {
-    struct cw_pair *pair = *state;
     int count = (int)cw_test_scaled(100000);
     uint64_t *out = calloc((size_t)count, sizeof(*out));
     ucs_status_ptr_t *sends = calloc((size_t)count, sizeof(*sends));
@@ -251,9 +243,8 @@ static void test_tag27_many_outstanding_sends(void **state)
     free(sends);
 }
 
-static void test_tag14_unexpected_queue_grows(void **state)
+API_TEST(test_tag14_unexpected_queue_grows)
 {
-    struct cw_pair *pair = *state;
     int count = (int)cw_test_scaled(20000);
     uint64_t value;
 
@@ -269,9 +260,8 @@ static void test_tag14_unexpected_queue_grows(void **state)
 }
 
 /* REQ-25: cancelled, it is still freed by its owner. */
-static void test_tag37_cancel(void **state)
+API_TEST(test_tag37_cancel)
 {
-    struct cw_pair *pair = *state;
     struct cw_op recvs[3] = {0};
     uint64_t got[3] = {0}, value = 4;
 
@@ -298,9 +288,8 @@ static void test_tag37_cancel(void **state)
     cw_pair_close(pair);
 }
 
-static void test_tag38_freed_receive_stays_posted(void **state)
+API_TEST(test_tag38_freed_receive_stays_posted)
 {
-    struct cw_pair *pair = *state;
     struct cw_op recv = {0};
     uint64_t first = 1, second = 2;
     volatile uint64_t got = 0;
@@ -317,9 +306,8 @@ static void test_tag38_freed_receive_stays_posted(void **state)
     cw_pair_close(pair);
 }
 
-static void test_tag3_several_senders_by_tag_only(void **state)
+API_TEST(test_tag3_several_senders_by_tag_only)
 {
-    struct cw_pair *pair = *state;
     ucp_ep_h extra[3];
     ucp_request_param_t param = cw_param_none();
     uint64_t values[3] = {10, 11, 12};
@@ -450,10 +438,9 @@ static void model_cancel(struct cw_pair *pair, struct model *model, int index)
     model_remove(model->posted, &model->posted_count, index);
 }
 
-static void test_tag4_7_10_fuzz_against_model(void **state)
+API_TEST(test_tag4_7_10_fuzz_against_model)
 {
     static const ucp_tag_t masks[] = {CW_TAG_ALL, 0, 1, 2, 4, 3, 6, 0xffffffff00000000ull, 0x0100000000000007ull};
-    struct cw_pair *pair = *state;
     struct model model = {0};
     uint64_t seed = 20240611, value = 1;
     long steps = cw_test_scaled(20000);
@@ -481,24 +468,4 @@ static void test_tag4_7_10_fuzz_against_model(void **state)
         model_recv(pair, &model, 0, 0, false);
     }
     cw_pair_close(pair);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_tag1_match_rule, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tag3_several_senders_by_tag_only, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tag4_earliest_posted_wins_over_all_masks, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tag5_earliest_arrived_is_taken, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tag7_posted_before_unexpected, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tag10_order_whatever_the_size, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tag13_no_arrival_without_progress, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tag14_unexpected_queue_grows, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tag27_many_outstanding_sends, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tag37_cancel, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tag38_freed_receive_stays_posted, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tag4_7_10_fuzz_against_model, cw_test_setup, cw_test_teardown),
-    };
-
-    return cmocka_run_group_tests_name("api.tag_match", tests, NULL, NULL);
 }

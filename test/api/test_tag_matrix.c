@@ -473,52 +473,37 @@ static void run_matrix(void **state, const char *threshold, const char *scheme, 
     cw_pair_close(pair);
 }
 
-static void test_tag15_by_default(void **state)
+TEST_WITH(test_tag15_by_default, cw_test_setup, matrix_teardown)
 {
     run_matrix(state, NULL, NULL, 1);
 }
 
-static void test_tag15_by_rendezvous_alone(void **state)
+TEST_WITH(test_tag15_by_rendezvous_alone, cw_test_setup, matrix_teardown)
 {
     run_matrix(state, "0", NULL, 2);
 }
 
-static void test_tag15_eagerly_alone(void **state)
+TEST_WITH(test_tag15_eagerly_alone, cw_test_setup, matrix_teardown)
 {
     run_matrix(state, "inf", NULL, 3);
 }
 
-static void test_tag15_by_get_zcopy(void **state)
+TEST_WITH(test_tag15_by_get_zcopy, cw_test_setup, matrix_teardown)
 {
     run_matrix(state, "0", "get_zcopy", 4);
 }
 
-static void test_tag15_by_put_zcopy(void **state)
+TEST_WITH(test_tag15_by_put_zcopy, cw_test_setup, matrix_teardown)
 {
     run_matrix(state, "0", "put_zcopy", 5);
 }
 
-static void test_tag15_by_am(void **state)
+TEST_WITH(test_tag15_by_am, cw_test_setup, matrix_teardown)
 {
     run_matrix(state, "0", "am", 6);
 }
 
-static void test_tag15_by_pipelines(void **state)
+TEST_WITH(test_tag15_by_pipelines, cw_test_setup, matrix_teardown)
 {
     run_matrix(state, "8000", cw_test_tls_has("tcp") ? "get_ppln" : "put_ppln", 7);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_tag15_by_default, cw_test_setup, matrix_teardown),
-        cmocka_unit_test_setup_teardown(test_tag15_by_rendezvous_alone, cw_test_setup, matrix_teardown),
-        cmocka_unit_test_setup_teardown(test_tag15_eagerly_alone, cw_test_setup, matrix_teardown),
-        cmocka_unit_test_setup_teardown(test_tag15_by_get_zcopy, cw_test_setup, matrix_teardown),
-        cmocka_unit_test_setup_teardown(test_tag15_by_put_zcopy, cw_test_setup, matrix_teardown),
-        cmocka_unit_test_setup_teardown(test_tag15_by_am, cw_test_setup, matrix_teardown),
-        cmocka_unit_test_setup_teardown(test_tag15_by_pipelines, cw_test_setup, matrix_teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

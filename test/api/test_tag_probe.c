@@ -28,9 +28,8 @@ static ucs_status_t recv_message(struct cw_pair *pair, ucp_tag_message_h message
     return cw_op_wait(pair, op, "receive of a probed message");
 }
 
-static void test_tpr1_nothing_matches(void **state)
+API_TEST(test_tpr1_nothing_matches)
 {
-    struct cw_pair *pair = *state;
     ucp_tag_recv_info_t info, before;
 
     cw_pair_open(pair, NULL);
@@ -44,10 +43,8 @@ static void test_tpr1_nothing_matches(void **state)
     cw_pair_close(pair);
 }
 
-static void test_tpr3_probe_without_remove_leaves_the_message(void **state)
+API_TEST(test_tpr3_probe_without_remove_leaves_the_message)
 {
-    struct cw_pair *pair = *state;
-
     cw_pair_open(pair, NULL);
     for (int i = 0; i < SIZES; i++) {
         struct cw_buffer out = cw_buffer_new(sizes[i]), in = cw_buffer_new(sizes[i]);
@@ -73,9 +70,8 @@ static void test_tpr3_probe_without_remove_leaves_the_message(void **state)
     cw_pair_close(pair);
 }
 
-static void test_tpr4_removed_messages_in_any_order(void **state)
+API_TEST(test_tpr4_removed_messages_in_any_order)
 {
-    struct cw_pair *pair = *state;
     struct cw_buffer out[SIZES];
     struct cw_op sends[SIZES];
     ucp_tag_message_h messages[SIZES];
@@ -113,9 +109,8 @@ static void test_tpr4_removed_messages_in_any_order(void **state)
     cw_pair_close(pair);
 }
 
-static void test_tag6_removed_message_is_invisible_to_receives(void **state)
+API_TEST(test_tag6_removed_message_is_invisible_to_receives)
 {
-    struct cw_pair *pair = *state;
     struct cw_op sends[2] = {0}, posted = {0}, taken = {0};
     uint64_t out[2] = {1, 2}, in_posted = 0, in_taken = 0;
     ucp_tag_message_h message;
@@ -137,10 +132,8 @@ static void test_tag6_removed_message_is_invisible_to_receives(void **state)
     cw_pair_close(pair);
 }
 
-static void test_tag35_truncation_of_a_probed_message(void **state)
+API_TEST(test_tag35_truncation_of_a_probed_message)
 {
-    struct cw_pair *pair = *state;
-
     cw_pair_open(pair, NULL);
     for (int i = 1; i < SIZES; i++) {
         for (int part = 0; part < 2; part++) {
@@ -174,10 +167,8 @@ static void old_done(void *request, ucs_status_t status, ucp_tag_recv_info_t *in
     old_info = *info;
 }
 
-static void test_req42_msg_recv_nb_is_never_null(void **state)
+API_TEST(test_req42_msg_recv_nb_is_never_null)
 {
-    struct cw_pair *pair = *state;
-
     cw_pair_open(pair, NULL);
     for (int i = 0; i < SIZES; i++) {
         struct cw_buffer out = cw_buffer_new(sizes[i]), in = cw_buffer_new(sizes[i]);
@@ -230,9 +221,8 @@ static void outer_done(void *request, ucs_status_t status, const ucp_tag_recv_in
     ucp_request_free(request);
 }
 
-static void test_tpr4_gen7_probe_and_receive_inside_a_callback(void **state)
+API_TEST(test_tpr4_gen7_probe_and_receive_inside_a_callback)
 {
-    struct cw_pair *pair = *state;
     struct nested nested = {.pair = pair};
     struct cw_op sends[2] = {0};
     ucp_request_param_t param = cw_param_none();
@@ -259,10 +249,9 @@ static void test_tpr4_gen7_probe_and_receive_inside_a_callback(void **state)
     cw_pair_close(pair);
 }
 
-static void test_tpr8_drain_before_destroy(void **state)
+API_TEST(test_tpr8_drain_before_destroy)
 {
     enum { COUNT = 100 };
-    struct cw_pair *pair = *state;
     struct cw_op sends[COUNT];
     struct cw_buffer out = cw_buffer_new(100000), in = cw_buffer_new(100000);
     int drained = 0;
@@ -289,9 +278,8 @@ static void test_tpr8_drain_before_destroy(void **state)
     cw_pair_close(pair);
 }
 
-static void test_tpr9_matched_message_is_invisible_to_probe(void **state)
+API_TEST(test_tpr9_matched_message_is_invisible_to_probe)
 {
-    struct cw_pair *pair = *state;
     struct cw_buffer out = cw_buffer_new(3000000), in = cw_buffer_new(3000000);
     struct cw_op send = {0}, recv = {0};
     double deadline = cw_time_now_s() + CW_WAIT_S;
@@ -311,9 +299,8 @@ static void test_tpr9_matched_message_is_invisible_to_probe(void **state)
     cw_pair_close(pair);
 }
 
-static void test_r9_unexpected_arrival_counts_as_progress(void **state)
+API_TEST(test_r9_unexpected_arrival_counts_as_progress)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     uint64_t value = 1;
 
@@ -340,27 +327,4 @@ static void test_r9_unexpected_arrival_counts_as_progress(void **state)
         assert_int_equal(cw_pair_wait(pair, send, "send"), UCS_OK);
     }
     cw_pair_close(pair);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_tpr1_nothing_matches, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tpr3_probe_without_remove_leaves_the_message, cw_test_setup,
-                                        cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tpr4_removed_messages_in_any_order, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tpr4_gen7_probe_and_receive_inside_a_callback, cw_test_setup,
-                                        cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tag6_removed_message_is_invisible_to_receives, cw_test_setup,
-                                        cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tag35_truncation_of_a_probed_message, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_req42_msg_recv_nb_is_never_null, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tpr8_drain_before_destroy, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tpr9_matched_message_is_invisible_to_probe, cw_test_setup,
-                                        cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_r9_unexpected_arrival_counts_as_progress, cw_test_setup,
-                                        cw_test_teardown),
-    };
-
-    return cmocka_run_group_tests_name("api.tag_probe", tests, NULL, NULL);
 }

@@ -93,31 +93,30 @@ static void each_size(struct cw_pair *pair, int sync)
     }
 }
 
-static void test_gen6_gen8_only_progress_completes_the_receive(void **state)
+API_TEST(test_gen6_gen8_only_progress_completes_the_receive)
 {
-    open_connected(*state, NULL);
-    each_size(*state, 0);
-    cw_pair_close(*state);
+    open_connected(pair, NULL);
+    each_size(pair, 0);
+    cw_pair_close(pair);
 }
 
-static void test_gen6_gen8_with_locks(void **state)
+API_TEST(test_gen6_gen8_with_locks)
 {
-    open_connected(*state, &with_locks);
-    each_size(*state, 0);
-    each_size(*state, 1);
-    cw_pair_close(*state);
+    open_connected(pair, &with_locks);
+    each_size(pair, 0);
+    each_size(pair, 1);
+    cw_pair_close(pair);
 }
 
-static void test_tag21_synchronous_send_is_complete_when_matched(void **state)
+API_TEST(test_tag21_synchronous_send_is_complete_when_matched)
 {
-    open_connected(*state, NULL);
-    each_size(*state, 1);
-    cw_pair_close(*state);
+    open_connected(pair, NULL);
+    each_size(pair, 1);
+    cw_pair_close(pair);
 }
 
-static void test_no_imm_cmpl_gives_a_request(void **state)
+API_TEST(test_no_imm_cmpl_gives_a_request)
 {
-    struct cw_pair *pair = *state;
     char out[3000], in[3000];
 
     open_connected(pair, NULL);
@@ -136,9 +135,8 @@ static void test_no_imm_cmpl_gives_a_request(void **state)
 }
 
 /* A message that waits in the queue is older than one that is sent after its receive was posted. */
-static void test_tag10_no_message_overtakes_a_queued_one(void **state)
+API_TEST(test_tag10_no_message_overtakes_a_queued_one)
 {
-    struct cw_pair *pair = *state;
     char *in[2] = {malloc(LONGEST), malloc(LONGEST)};
     char *out = malloc(LONGEST);
     const size_t first = 8;
@@ -167,9 +165,8 @@ static void test_tag10_no_message_overtakes_a_queued_one(void **state)
 }
 
 /* Whether the first receive in the order of posting matches, another one, or none. */
-static void test_tag4_earliest_posted_receive(void **state)
+API_TEST(test_tag4_earliest_posted_receive)
 {
-    struct cw_pair *pair = *state;
     uint64_t in[4] = {0};
     const uint64_t out[] = {10, 11, 12, 13};
     void *recv[4];
@@ -198,9 +195,8 @@ static void test_tag4_earliest_posted_receive(void **state)
     cw_pair_close(pair);
 }
 
-static void test_tag13_probe_sees_no_matched_message(void **state)
+API_TEST(test_tag13_probe_sees_no_matched_message)
 {
-    struct cw_pair *pair = *state;
     uint64_t in = 0, out = 4;
     ucp_tag_recv_info_t info;
     void *recv;
@@ -215,10 +211,8 @@ static void test_tag13_probe_sees_no_matched_message(void **state)
     cw_pair_close(pair);
 }
 
-static void test_req24_cancel_after_the_match(void **state)
+API_TEST(test_req24_cancel_after_the_match)
 {
-    struct cw_pair *pair = *state;
-
     open_connected(pair, NULL);
     for (int i = 0; i < SIZES; i++) {
         struct cw_buffer out = cw_buffer_new(sizes[i]), in = cw_buffer_new(sizes[i]);
@@ -238,10 +232,8 @@ static void test_req24_cancel_after_the_match(void **state)
     cw_pair_close(pair);
 }
 
-static void test_tag33_truncated(void **state)
+API_TEST(test_tag33_truncated)
 {
-    struct cw_pair *pair = *state;
-
     open_connected(pair, NULL);
     for (int i = 1; i < SIZES; i++) {
         struct cw_buffer out = cw_buffer_new(sizes[i]), in = cw_buffer_new(sizes[i] - 1);
@@ -259,10 +251,9 @@ static void test_tag33_truncated(void **state)
     cw_pair_close(pair);
 }
 
-static void test_send_from_where_it_is_received(void **state)
+API_TEST(test_send_from_where_it_is_received)
 {
     enum { LENGTH = 5000, SHIFT = 100 };
-    struct cw_pair *pair = *state;
     char memory[LENGTH + SHIFT];
     void *recv;
 
@@ -279,9 +270,8 @@ static void test_send_from_where_it_is_received(void **state)
     cw_pair_close(pair);
 }
 
-static void test_request_in_memory_of_the_program(void **state)
+API_TEST(test_request_in_memory_of_the_program)
 {
-    struct cw_pair *pair = *state;
     struct cw_user_request user;
     ucp_request_param_t param;
     uint64_t in = 0, out = 4;
@@ -303,9 +293,8 @@ static void test_request_in_memory_of_the_program(void **state)
 }
 
 /* More than the sender's credit, in messages of several lengths. */
-static void test_more_than_the_credit(void **state)
+API_TEST(test_more_than_the_credit)
 {
-    struct cw_pair *pair = *state;
     char *out = malloc(LONGEST), *in = malloc(LONGEST);
     size_t sent = 0;
 
@@ -361,11 +350,10 @@ static void bytes_finish(void *state)
     (void)state;
 }
 
-static void test_dt14_generic_receive_is_unpacked_in_progress(void **state)
+API_TEST(test_dt14_generic_receive_is_unpacked_in_progress)
 {
     const ucp_generic_dt_ops_t ops = {
         .start_unpack = bytes_start, .packed_size = bytes_length, .unpack = bytes_unpack, .finish = bytes_finish};
-    struct cw_pair *pair = *state;
     char *out = malloc(LONGEST), *in = malloc(LONGEST);
     struct bytes bytes = {0};
     ucp_datatype_t datatype;
@@ -396,9 +384,8 @@ static void test_dt14_generic_receive_is_unpacked_in_progress(void **state)
     free(in);
 }
 
-static void test_list_of_buffers(void **state)
+API_TEST(test_list_of_buffers)
 {
-    struct cw_pair *pair = *state;
     char out[6000], in[6000];
     const ucp_dt_iov_t from[] = {{out, 1000}, {out + 1000, 5000}}, to[] = {{in, 4000}, {in + 4000, 2000}};
 
@@ -453,9 +440,8 @@ static void post_noting(struct cw_pair *pair, uint64_t *data)
 }
 
 /* Completions come in the order of the sends, whether a message was copied at once or waited. */
-static void test_gen6_active_messages_wait_for_progress(void **state)
+API_TEST(test_gen6_active_messages_wait_for_progress)
 {
-    struct cw_pair *pair = *state;
     const ucp_request_param_t none = cw_param_none();
     ucp_am_handler_param_t handler = {
         .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB, .id = 3, .cb = on_am};
@@ -510,7 +496,7 @@ static void post_echo(struct echo *echo)
 }
 
 /* What a callback sends is the next progress' work, so progress returns. */
-static void test_r9_callbacks_that_send(void **state)
+TEST_WITH(test_r9_callbacks_that_send, cw_test_setup, cw_test_teardown)
 {
     struct echo echo = {.pair = *state};
 
@@ -526,9 +512,8 @@ static void test_r9_callbacks_that_send(void **state)
     memset(echo.pair, 0, sizeof(*echo.pair));
 }
 
-static void test_wak5_a_matched_receive_keeps_the_worker_awake(void **state)
+API_TEST(test_wak5_a_matched_receive_keeps_the_worker_awake)
 {
-    struct cw_pair *pair = *state;
     char *out = malloc(LONGEST), *in = malloc(LONGEST);
     int fd;
 
@@ -556,9 +541,8 @@ static void test_wak5_a_matched_receive_keeps_the_worker_awake(void **state)
 }
 
 /* The receive is the worker's, not the endpoint's. */
-static void test_endpoint_ends_before_progress(void **state)
+API_TEST(test_endpoint_ends_before_progress)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t none = cw_param_none();
     uint64_t in = 0, out = 4;
     void *recv, *closing;
@@ -581,9 +565,8 @@ static void test_endpoint_ends_before_progress(void **state)
     cw_pair_close(pair);
 }
 
-static void test_request_is_freed_before_progress(void **state)
+API_TEST(test_request_is_freed_before_progress)
 {
-    struct cw_pair *pair = *state;
     uint64_t in = 0, out = 4;
 
     open_connected(pair, NULL);
@@ -598,9 +581,8 @@ static void test_request_is_freed_before_progress(void **state)
 }
 
 /* Two endpoints of one worker that lead to each other. */
-static void test_ep12_no_loopback(void **state)
+API_TEST(test_ep12_no_loopback)
 {
-    struct cw_pair *pair = *state;
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_FLAGS,
                               .flags = UCP_EP_PARAMS_FLAGS_NO_LOOPBACK};
     uint64_t in = 0, out = 4;
@@ -633,32 +615,4 @@ static void test_ep12_no_loopback(void **state)
     }
     free(address);
     cw_pair_close(pair);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cw_test(test_gen6_gen8_only_progress_completes_the_receive),
-        cw_test(test_gen6_gen8_with_locks),
-        cw_test(test_tag21_synchronous_send_is_complete_when_matched),
-        cw_test(test_no_imm_cmpl_gives_a_request),
-        cw_test(test_tag10_no_message_overtakes_a_queued_one),
-        cw_test(test_tag4_earliest_posted_receive),
-        cw_test(test_tag13_probe_sees_no_matched_message),
-        cw_test(test_req24_cancel_after_the_match),
-        cw_test(test_tag33_truncated),
-        cw_test(test_send_from_where_it_is_received),
-        cw_test(test_request_in_memory_of_the_program),
-        cw_test(test_more_than_the_credit),
-        cw_test(test_dt14_generic_receive_is_unpacked_in_progress),
-        cw_test(test_list_of_buffers),
-        cw_test(test_gen6_active_messages_wait_for_progress),
-        cw_test(test_r9_callbacks_that_send),
-        cw_test(test_wak5_a_matched_receive_keeps_the_worker_awake),
-        cw_test(test_endpoint_ends_before_progress),
-        cw_test(test_request_is_freed_before_progress),
-        cw_test(test_ep12_no_loopback),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

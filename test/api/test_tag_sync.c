@@ -50,10 +50,8 @@ static void unexpected_round(struct cw_pair *pair, size_t length, uint32_t flags
     cw_buffer_free(&in);
 }
 
-static void test_tag21_completes_on_match_only(void **state)
+API_TEST(test_tag21_completes_on_match_only)
 {
-    struct cw_pair *pair = *state;
-
     cw_pair_open(pair, NULL);
     for (int i = 0; i < SIZES; i++) {
         unexpected_round(pair, sizes[i], 0, false);
@@ -63,10 +61,8 @@ static void test_tag21_completes_on_match_only(void **state)
     cw_pair_close(pair);
 }
 
-static void test_tag21_expected(void **state)
+API_TEST(test_tag21_expected)
 {
-    struct cw_pair *pair = *state;
-
     cw_pair_open(pair, NULL);
     for (int i = 0; i < SIZES; i++) {
         struct cw_buffer out = cw_buffer_new(sizes[i]), in = cw_buffer_new(sizes[i]);
@@ -84,10 +80,8 @@ static void test_tag21_expected(void **state)
     cw_pair_close(pair);
 }
 
-static void test_tag33_truncated_sync_send_completes_ok(void **state)
+API_TEST(test_tag33_truncated_sync_send_completes_ok)
 {
-    struct cw_pair *pair = *state;
-
     cw_pair_open(pair, NULL);
     for (int i = 1; i < SIZES; i++) {
         struct cw_buffer out = cw_buffer_new(sizes[i]), in = cw_buffer_new(sizes[i] - 1);
@@ -109,10 +103,9 @@ static void test_tag33_truncated_sync_send_completes_ok(void **state)
 }
 
 /* TAG-10: synchronous, fast and plain sends of one tag are matched in the order of sending. */
-static void test_tag10_order_with_other_sends(void **state)
+API_TEST(test_tag10_order_with_other_sends)
 {
     enum { COUNT = 60 };
-    struct cw_pair *pair = *state;
     struct cw_op sends[COUNT], recvs[COUNT];
     struct cw_buffer out[COUNT], in[COUNT];
 
@@ -153,10 +146,8 @@ static void old_done(void *request, ucs_status_t status)
     old_calls += status == UCS_OK;
 }
 
-static void test_req41_sync_nb(void **state)
+API_TEST(test_req41_sync_nb)
 {
-    struct cw_pair *pair = *state;
-
     cw_pair_open(pair, NULL);
     for (int i = 0; i < SIZES; i++) {
         struct cw_buffer out = cw_buffer_new(sizes[i]), in = cw_buffer_new(sizes[i]);
@@ -180,10 +171,9 @@ static void test_req41_sync_nb(void **state)
     cw_pair_close(pair);
 }
 
-static void test_tag21_many_unmatched_then_matched_backwards(void **state)
+API_TEST(test_tag21_many_unmatched_then_matched_backwards)
 {
     enum { COUNT = 500 };
-    struct cw_pair *pair = *state;
     struct cw_op *sends = calloc(COUNT, sizeof(*sends));
     uint64_t out[COUNT];
     ucp_tag_recv_info_t info;
@@ -207,19 +197,4 @@ static void test_tag21_many_unmatched_then_matched_backwards(void **state)
     }
     free(sends);
     cw_pair_close(pair);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_tag21_completes_on_match_only, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tag21_expected, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tag21_many_unmatched_then_matched_backwards, cw_test_setup,
-                                        cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tag33_truncated_sync_send_completes_ok, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_tag10_order_with_other_sends, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_req41_sync_nb, cw_test_setup, cw_test_teardown),
-    };
-
-    return cmocka_run_group_tests_name("api.tag_sync", tests, NULL, NULL);
 }

@@ -113,21 +113,20 @@ static void talk(struct cw_pair *pair, ucs_thread_mode_t mode, pthread_mutex_t *
     cw_pair_close(pair);
 }
 
-static void test_wrk3_multi_threads_send_and_progress(void **state)
+API_TEST(test_wrk3_multi_threads_send_and_progress)
 {
-    talk(*state, UCS_THREAD_MODE_MULTI, NULL);
+    talk(pair, UCS_THREAD_MODE_MULTI, NULL);
 }
 
-static void test_wrk3_serialized_any_thread_under_the_users_lock(void **state)
+API_TEST(test_wrk3_serialized_any_thread_under_the_users_lock)
 {
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-    talk(*state, UCS_THREAD_MODE_SERIALIZED, &lock);
+    talk(pair, UCS_THREAD_MODE_SERIALIZED, &lock);
 }
 
-static void test_wrk3_nothing_is_bound_to_the_creating_thread(void **state)
+API_TEST(test_wrk3_nothing_is_bound_to_the_creating_thread)
 {
-    struct cw_pair *pair = *state;
     struct cw_pair_config config = {.thread_mode = UCS_THREAD_MODE_SERIALIZED};
 
     cw_pair_open(pair, &config);
@@ -184,9 +183,8 @@ static void call_everything(void *request, ucs_status_t status, const ucp_tag_re
     busy->calls++;
 }
 
-static void test_wrk4_callbacks_reenter_without_deadlock(void **state)
+API_TEST(test_wrk4_callbacks_reenter_without_deadlock)
 {
-    struct cw_pair *pair = *state;
     struct cw_pair_config config = {.thread_mode = UCS_THREAD_MODE_MULTI};
 
     cw_pair_open(pair, &config);
@@ -251,9 +249,8 @@ static void note_done(void *request, ucs_status_t status, const ucp_tag_recv_inf
     __atomic_add_fetch((int *)user_data, 1, __ATOMIC_RELEASE);
 }
 
-static void test_wrk3_wak20_sleeping_progress_thread(void **state)
+API_TEST(test_wrk3_wak20_sleeping_progress_thread)
 {
-    struct cw_pair *pair = *state;
     struct cw_pair_config config = {.thread_mode = UCS_THREAD_MODE_MULTI,
                                     .features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP};
     struct progress_thread threads[2];
@@ -347,9 +344,8 @@ static void *owner_run(void *argument)
     return NULL;
 }
 
-static void test_ctx8_workers_of_one_context_in_many_threads(void **state)
+API_TEST(test_ctx8_workers_of_one_context_in_many_threads)
 {
-    struct cw_pair *pair = *state;
     struct owner owners[THREADS];
     pthread_t threads[THREADS];
     ucp_params_t params;
@@ -398,12 +394,11 @@ static void *context_run(void *argument)
     return NULL;
 }
 
-static void test_gen11_contexts_in_many_threads(void **state)
+API_TEST(test_gen11_contexts_in_many_threads)
 {
     const char *failures[THREADS] = {NULL};
     pthread_t threads[THREADS];
 
-    (void)state;
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, context_run, &failures[i]), 0);
     }
@@ -411,22 +406,4 @@ static void test_gen11_contexts_in_many_threads(void **state)
         pthread_join(threads[i], NULL);
         assert_null(failures[i]);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_wrk3_multi_threads_send_and_progress, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wrk3_serialized_any_thread_under_the_users_lock, cw_test_setup,
-                                        cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wrk3_nothing_is_bound_to_the_creating_thread, cw_test_setup,
-                                        cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wrk3_wak20_sleeping_progress_thread, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wrk4_callbacks_reenter_without_deadlock, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ctx8_workers_of_one_context_in_many_threads, cw_test_setup,
-                                        cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_gen11_contexts_in_many_threads, cw_test_setup, cw_test_teardown),
-    };
-
-    return cmocka_run_group_tests_name("api.thread", tests, NULL, NULL);
 }

@@ -123,11 +123,10 @@ static void *call_all(void *argument)
     return NULL;
 }
 
-static void test_wrk3_one_sided_calls_of_several_threads(void **state)
+API_TEST(test_wrk3_one_sided_calls_of_several_threads)
 {
     const struct cw_pair_config config = {.features = CW_RMA_FEATURES, .thread_mode = UCS_THREAD_MODE_MULTI};
     const int rounds = (int)cw_test_scaled(ROUNDS);
-    struct cw_pair *pair = *state;
     struct caller callers[THREADS];
     pthread_t threads[THREADS];
     struct cw_region region;
@@ -158,13 +157,4 @@ static void test_wrk3_one_sided_calls_of_several_threads(void **state)
         cw_region_close(&region);
     }
     cw_pair_close(pair);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_wrk3_one_sided_calls_of_several_threads, cw_test_setup, cw_test_teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,9 +73,8 @@ static void exchange_sleeping(struct cw_pair *pair, size_t length)
     cw_buffer_free(&in);
 }
 
-static void test_wak1_feature_is_needed(void **state)
+API_TEST(test_wak1_feature_is_needed)
 {
-    struct cw_pair *pair = *state;
     int fd = -7;
 
     cw_pair_open(pair, NULL);
@@ -87,9 +86,8 @@ static void test_wak1_feature_is_needed(void **state)
     cw_pair_close(pair);
 }
 
-static void test_wak2_efd_is_stable_and_pollable(void **state)
+API_TEST(test_wak2_efd_is_stable_and_pollable)
 {
-    struct cw_pair *pair = *state;
     int fd, epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     struct epoll_event event = {.events = EPOLLIN};
 
@@ -108,9 +106,8 @@ static void test_wak2_efd_is_stable_and_pollable(void **state)
     cw_pair_close(pair);
 }
 
-static void test_wak5_wak6_message_wakes_armed_receiver(void **state)
+API_TEST(test_wak5_wak6_message_wakes_armed_receiver)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     char small[40] = "wake up";
 
@@ -141,9 +138,8 @@ static void test_wak5_wak6_message_wakes_armed_receiver(void **state)
     cw_pair_close(pair);
 }
 
-static void test_wak5_no_event_between_progress_and_arm_is_lost(void **state)
+API_TEST(test_wak5_no_event_between_progress_and_arm_is_lost)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     uint64_t out = 1, in;
 
@@ -170,9 +166,8 @@ static void test_wak5_no_event_between_progress_and_arm_is_lost(void **state)
     cw_pair_close(pair);
 }
 
-static void test_wak8_arm_after_a_fired_fd_keeps_the_event(void **state)
+API_TEST(test_wak8_arm_after_a_fired_fd_keeps_the_event)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     uint64_t out = 1, in;
     struct cw_op recv = {0};
@@ -197,10 +192,9 @@ static void test_wak8_arm_after_a_fired_fd_keeps_the_event(void **state)
     cw_pair_close(pair);
 }
 
-static void test_wak7_all_sizes_while_only_sleeping(void **state)
+API_TEST(test_wak7_all_sizes_while_only_sleeping)
 {
     static const size_t sizes[] = {0, 8, 5000, 9000, 70000, 1000000, 5000000};
-    struct cw_pair *pair = *state;
 
     cw_pair_open_wakeup(pair);
     for (int round = 0; round < 21; round++) {
@@ -209,10 +203,9 @@ static void test_wak7_all_sizes_while_only_sleeping(void **state)
     cw_pair_close(pair);
 }
 
-static void test_wak7_burst_then_sleep(void **state)
+API_TEST(test_wak7_burst_then_sleep)
 {
     enum { COUNT = 3000, LENGTH = 4000 };
-    struct cw_pair *pair = *state;
     struct cw_op *sends = calloc(COUNT, sizeof(*sends)), *recvs = calloc(COUNT, sizeof(*recvs));
     char *out = malloc(LENGTH), *in = malloc(LENGTH);
 
@@ -234,9 +227,8 @@ static void test_wak7_burst_then_sleep(void **state)
     cw_pair_close(pair);
 }
 
-static void test_wak7_flush_and_close_while_sleeping(void **state)
+API_TEST(test_wak7_flush_and_close_while_sleeping)
 {
-    struct cw_pair *pair = *state;
     struct cw_op flush = {0}, close_op = {0}, send = {0}, recv = {0};
     struct cw_buffer out = cw_buffer_new(300000), in = cw_buffer_new(300000);
     ucp_request_param_t param;
@@ -258,9 +250,8 @@ static void test_wak7_flush_and_close_while_sleeping(void **state)
     cw_pair_close(pair);
 }
 
-static void test_wak3_workers_on_the_users_epoll(void **state)
+API_TEST(test_wak3_workers_on_the_users_epoll)
 {
-    struct cw_pair *pair = *state;
     int epoll_fd = epoll_create1(EPOLL_CLOEXEC), fd = -7, cookies[2];
     struct epoll_event events[8];
     ucp_request_param_t param = cw_param_none();
@@ -381,14 +372,14 @@ static void report_unprocessed(struct cw_pair *pair, unsigned events)
     close(epoll_fd);
 }
 
-static void test_wak15_edge_reports_once(void **state)
+API_TEST(test_wak15_edge_reports_once)
 {
     cw_test_need_two_workers();
     cw_test_skip_over("ofi", "a provider's descriptor reports what the provider says to itself, too");
-    report_unprocessed(*state, UCP_WAKEUP_TX | UCP_WAKEUP_RX | UCP_WAKEUP_EDGE);
-    report_unprocessed(*state, UCP_WAKEUP_EDGE | UCP_WAKEUP_TAG_RECV);
-    report_unprocessed(*state, UCP_WAKEUP_TX | UCP_WAKEUP_RX);
-    report_unprocessed(*state, 0);
+    report_unprocessed(pair, UCP_WAKEUP_TX | UCP_WAKEUP_RX | UCP_WAKEUP_EDGE);
+    report_unprocessed(pair, UCP_WAKEUP_EDGE | UCP_WAKEUP_TAG_RECV);
+    report_unprocessed(pair, UCP_WAKEUP_TX | UCP_WAKEUP_RX);
+    report_unprocessed(pair, 0);
 }
 
 static void wake_with_events(struct cw_pair *pair, unsigned events)
@@ -406,17 +397,16 @@ static void wake_with_events(struct cw_pair *pair, unsigned events)
     cw_pair_close(pair);
 }
 
-static void test_wak14_wak15_event_masks_and_edge(void **state)
+API_TEST(test_wak14_wak15_event_masks_and_edge)
 {
-    wake_with_events(*state, UCP_WAKEUP_TX | UCP_WAKEUP_RX);
-    wake_with_events(*state, UCP_WAKEUP_TAG_SEND | UCP_WAKEUP_TAG_RECV);
-    wake_with_events(*state, UCP_WAKEUP_TX | UCP_WAKEUP_RX | UCP_WAKEUP_EDGE);
-    wake_with_events(*state, 0xffffffffu & ~(unsigned)UCP_WAKEUP_EDGE); /* WRK-5: hints, unknown bits ignored */
+    wake_with_events(pair, UCP_WAKEUP_TX | UCP_WAKEUP_RX);
+    wake_with_events(pair, UCP_WAKEUP_TAG_SEND | UCP_WAKEUP_TAG_RECV);
+    wake_with_events(pair, UCP_WAKEUP_TX | UCP_WAKEUP_RX | UCP_WAKEUP_EDGE);
+    wake_with_events(pair, 0xffffffffu & ~(unsigned)UCP_WAKEUP_EDGE); /* WRK-5: hints, unknown bits ignored */
 }
 
-static void test_wak17_wak18_arm_without_endpoint_and_with_operations(void **state)
+API_TEST(test_wak17_wak18_arm_without_endpoint_and_with_operations)
 {
-    struct cw_pair *pair = *state;
     struct cw_pair_config config = wakeup_config;
     struct cw_op recv = {0};
     uint64_t in;
@@ -452,9 +442,8 @@ static void *watcher_run(void *argument)
     return NULL;
 }
 
-static void test_wak20_efd_in_another_threads_epoll(void **state)
+API_TEST(test_wak20_efd_in_another_threads_epoll)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     struct watcher watcher = {0};
     struct cw_op recv = {0};
@@ -524,10 +513,9 @@ static void settle(struct cw_pair *pair)
 }
 
 /* Statement 5 of the issue: an armed worker to which nothing happens costs nothing, whatever it is connected to. */
-static void test_wak21_idle_costs_nothing(void **state)
+API_TEST(test_wak21_idle_costs_nothing)
 {
     enum { IDLE_MS = 2000 };
-    struct cw_pair *pair = *state;
     struct rusage before, after;
     struct pollfd items[2];
     double cpu_s;
@@ -594,10 +582,9 @@ static int role_slow_receiver(int fd, const char *argument)
     return 0;
 }
 
-static void test_wak7_sleeping_sender_slow_receiver(void **state)
+API_TEST(test_wak7_sleeping_sender_slow_receiver)
 {
     enum { COUNT = 300 };
-    struct cw_pair *pair = *state;
     struct cw_side *side = &pair->sides[0];
     struct cw_remote remote;
     int length = 30000;
@@ -634,12 +621,11 @@ static void test_wak7_sleeping_sender_slow_receiver(void **state)
 }
 
 /* WAK-21, ERR-3: that the peer is watched, and how far each has got is compared, wakes nobody once talk has ended. */
-static void test_wak21_error_handling_wakes_nobody(void **state)
+API_TEST(test_wak21_error_handling_wakes_nobody)
 {
     static const struct cw_pair_config config = {
         .features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP, .peer_mode = true};
     static const size_t lengths[] = {8, 5000, 3000000};
-    struct cw_pair *pair = *state;
 
     if (getenv("UCX_TCP_CHECKSUM") != NULL || getenv("UCX_AUTH_TLS") != NULL) {
         print_message("[  SKIPPED ] records are asked about once when talk ends\n");
@@ -672,31 +658,6 @@ static void test_wak21_error_handling_wakes_nobody(void **state)
 int main(int argc, char **argv)
 {
     const struct cw_role roles[] = {{"slow_receiver", role_slow_receiver}};
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_wak1_feature_is_needed, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wak2_efd_is_stable_and_pollable, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wak3_workers_on_the_users_epoll, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wak5_wak6_message_wakes_armed_receiver, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wak5_no_event_between_progress_and_arm_is_lost, cw_test_setup,
-                                        cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wak7_all_sizes_while_only_sleeping, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wak7_burst_then_sleep, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wak7_flush_and_close_while_sleeping, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wak7_sleeping_sender_slow_receiver, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wak8_arm_after_a_fired_fd_keeps_the_event, cw_test_setup,
-                                        cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wak15_edge_reports_once, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wak14_wak15_event_masks_and_edge, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wak17_wak18_arm_without_endpoint_and_with_operations, cw_test_setup,
-                                        cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wak20_efd_in_another_threads_epoll, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wak21_idle_costs_nothing, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wak21_error_handling_wakes_nobody, cw_test_setup, cw_test_teardown),
-    };
-    int code;
 
-    if (cw_test_role(argc, argv, roles, 1, &code)) {
-        return code;
-    }
-    return cmocka_run_group_tests_name("api.wakeup", tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, 1);
 }

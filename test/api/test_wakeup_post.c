@@ -115,10 +115,9 @@ static void receive_all(struct cw_pair *pair, struct memory *memory, size_t leng
     }
 }
 
-static void test_wak7_sends_posted_asleep(void **state)
+API_TEST(test_wak7_sends_posted_asleep)
 {
     static const size_t lengths[] = {8, 700, 5000, 40000, 400000, LONGEST};
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     struct posts posts = {0};
     struct memory memory;
@@ -145,10 +144,9 @@ static void test_wak7_sends_posted_asleep(void **state)
     close_both(pair, &memory);
 }
 
-static void test_wak7_one_sided_operations_posted_asleep(void **state)
+API_TEST(test_wak7_one_sided_operations_posted_asleep)
 {
     static const size_t lengths[] = {8, 700, 5000, 40000, 400000};
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none(), add_param = cw_param_none();
     struct posts posts = {0};
     uint64_t one = 1, before[4];
@@ -195,10 +193,9 @@ static ucs_status_t take(void *arg, const void *header, size_t header_length, vo
     return UCS_OK; /* what was only announced is not wanted */
 }
 
-static void test_wak7_active_messages_and_streams_posted_asleep(void **state)
+API_TEST(test_wak7_active_messages_and_streams_posted_asleep)
 {
     static const size_t lengths[] = {8, 700, 5000, 40000, 400000};
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     struct posts posts = {0};
     int handled = 0;
@@ -229,10 +226,9 @@ static void test_wak7_active_messages_and_streams_posted_asleep(void **state)
 }
 
 /* The one that sleeps receives what came before: its call asks for the rest. */
-static void test_wak7_receive_posted_asleep(void **state)
+API_TEST(test_wak7_receive_posted_asleep)
 {
     static const size_t lengths[] = {8, 5000, 400000, LONGEST};
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     struct posts posts = {0};
     ucp_tag_recv_info_t info;
@@ -274,9 +270,8 @@ static void test_wak7_receive_posted_asleep(void **state)
 }
 
 /* Nothing is left behind: once the wake-up was seen, the worker sleeps. */
-static void test_wak9_one_wakeup_is_enough(void **state)
+API_TEST(test_wak9_one_wakeup_is_enough)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     struct posts posts = {0};
     struct memory memory;
@@ -293,19 +288,4 @@ static void test_wak9_one_wakeup_is_enough(void **state)
     cw_worker_drain_and_arm(pair->tx->worker);
     assert_int_equal(cw_fd_poll(cw_worker_efd(pair->tx->worker), 0), 0);
     close_both(pair, &memory);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_wak7_sends_posted_asleep, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wak7_one_sided_operations_posted_asleep, cw_test_setup,
-                                        cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wak7_active_messages_and_streams_posted_asleep, cw_test_setup,
-                                        cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wak7_receive_posted_asleep, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wak9_one_wakeup_is_enough, cw_test_setup, cw_test_teardown),
-    };
-
-    return cmocka_run_group_tests_name("api.wakeup_post", tests, NULL, NULL);
 }

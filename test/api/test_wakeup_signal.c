@@ -9,9 +9,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-static void test_wak9_signal_arm_sequence(void **state)
+API_TEST(test_wak9_signal_arm_sequence)
 {
-    struct cw_pair *pair = *state;
     ucp_worker_h worker;
     int fd;
 
@@ -33,9 +32,8 @@ static void test_wak9_signal_arm_sequence(void **state)
     cw_pair_close(pair);
 }
 
-static void test_wak9_signal_survives_progress(void **state)
+API_TEST(test_wak9_signal_survives_progress)
 {
-    struct cw_pair *pair = *state;
     ucp_worker_h worker;
     unsigned handled = 0;
 
@@ -52,10 +50,8 @@ static void test_wak9_signal_survives_progress(void **state)
     cw_pair_close(pair);
 }
 
-static void test_wak9_signal_saturates_without_blocking(void **state)
+API_TEST(test_wak9_signal_saturates_without_blocking)
 {
-    struct cw_pair *pair = *state;
-
     cw_pair_open_wakeup(pair);
     for (int i = 0; i < 100000; i++) {
         assert_int_equal(ucp_worker_signal(pair->tx->worker), UCS_OK);
@@ -86,10 +82,8 @@ static void *waker_run(void *argument)
     return NULL;
 }
 
-static void test_wak9_signal_from_a_thread_ends_wait(void **state)
+API_TEST(test_wak9_signal_from_a_thread_ends_wait)
 {
-    struct cw_pair *pair = *state;
-
     cw_pair_open_wakeup(pair);
     cw_pair_settle(pair);
     for (int round = 0; round < 5; round++) {
@@ -128,9 +122,8 @@ static void *drummer_run(void *argument)
 }
 
 /* Arms follow each other quickly here, so that signals come while arming looks for what comes at once. */
-static void test_wak9_no_signal_is_lost_while_arming(void **state)
+API_TEST(test_wak9_no_signal_is_lost_while_arming)
 {
-    struct cw_pair *pair = *state;
     struct drummer drummer = {0};
     pthread_t thread;
     ucs_status_t status;
@@ -161,9 +154,8 @@ static void usr1_count_one(int number)
     usr1_count++;
 }
 
-static void test_wak11_wait_retries_eintr(void **state)
+API_TEST(test_wak11_wait_retries_eintr)
 {
-    struct cw_pair *pair = *state;
     struct sigaction action = {.sa_handler = usr1_count_one}, old;
     struct waker waker = {.interrupts = 20, .delay_ms = 50};
     pthread_t thread;
@@ -207,9 +199,8 @@ static void exchange(struct cw_pair *pair)
     assert_int_equal(in, out);
 }
 
-static void test_wak10_signal_from_a_signal_handler(void **state)
+API_TEST(test_wak10_signal_from_a_signal_handler)
 {
-    struct cw_pair *pair = *state;
     struct sigaction action = {.sa_handler = alarm_signals_worker}, old;
     const struct itimerval fast = {{0, 100}, {0, 100}};
     double start;
@@ -238,9 +229,8 @@ static void test_wak10_signal_from_a_signal_handler(void **state)
     cw_pair_close(pair);
 }
 
-static void test_wak12_wait_after_signal_returns_at_once(void **state)
+API_TEST(test_wak12_wait_after_signal_returns_at_once)
 {
-    struct cw_pair *pair = *state;
     double start;
 
     cw_pair_open_wakeup(pair);
@@ -262,9 +252,8 @@ static void *store_later(void *argument)
     return NULL;
 }
 
-static void test_wak13_wait_mem_is_bounded(void **state)
+API_TEST(test_wak13_wait_mem_is_bounded)
 {
-    struct cw_pair *pair = *state;
     uint64_t *word = calloc(1, sizeof(*word));
     pthread_t thread;
     double start = cw_time_now_s();
@@ -278,21 +267,4 @@ static void test_wak13_wait_mem_is_bounded(void **state)
     assert_true(cw_time_now_s() - start < 5);
     free(word);
     cw_pair_close(pair);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_wak9_signal_arm_sequence, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wak9_signal_survives_progress, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wak9_signal_saturates_without_blocking, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wak9_signal_from_a_thread_ends_wait, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wak9_no_signal_is_lost_while_arming, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wak11_wait_retries_eintr, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wak10_signal_from_a_signal_handler, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wak12_wait_after_signal_returns_at_once, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wak13_wait_mem_is_bounded, cw_test_setup, cw_test_teardown),
-    };
-
-    return cmocka_run_group_tests_name("api.wakeup_signal", tests, NULL, NULL);
 }

@@ -41,9 +41,9 @@ static ucp_worker_attr_t query(ucp_worker_h worker, uint64_t mask)
     return attr;
 }
 
-static void test_wrk1_defaults_with_garbage(void **state)
+API_TEST(test_wrk1_defaults_with_garbage)
 {
-    struct cw_side *side = &((struct cw_pair *)*state)->sides[0];
+    struct cw_side *side = &pair->sides[0];
     ucp_worker_params_t params = garbage_params();
     ucp_worker_attr_t attr;
 
@@ -55,9 +55,9 @@ static void test_wrk1_defaults_with_garbage(void **state)
     assert_int_not_equal(attr.name[0], 0);
 }
 
-static void test_wrk2_thread_modes(void **state)
+API_TEST(test_wrk2_thread_modes)
 {
-    struct cw_side *side = &((struct cw_pair *)*state)->sides[0];
+    struct cw_side *side = &pair->sides[0];
     ucp_worker_h before = (ucp_worker_h)0x5a5a, none = before;
 
     side->context = open_context(UCP_FEATURE_TAG);
@@ -82,9 +82,9 @@ static void test_wrk2_thread_modes(void **state)
     }
 }
 
-static void test_wrk5_r10_hints_and_unknown_bits(void **state)
+API_TEST(test_wrk5_r10_hints_and_unknown_bits)
 {
-    struct cw_side *side = &((struct cw_pair *)*state)->sides[0];
+    struct cw_side *side = &pair->sides[0];
     ucp_worker_params_t params = garbage_params();
 
     side->context = open_context(UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP);
@@ -113,10 +113,10 @@ static void test_wrk5_r10_hints_and_unknown_bits(void **state)
 }
 
 /* What is no alignment, or would cost each message more than a page, is refused (WRK-7). */
-static void test_wrk7_alignments(void **state)
+API_TEST(test_wrk7_alignments)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), bad[] = {0, 3, 24, 4097, 2 * page, (size_t)1 << 40, SIZE_MAX};
-    struct cw_side *side = &((struct cw_pair *)*state)->sides[0];
+    struct cw_side *side = &pair->sides[0];
     ucp_worker_params_t params = garbage_params();
 
     cw_test_skip_reference("it checks nothing");
@@ -134,11 +134,11 @@ static void test_wrk7_alignments(void **state)
     }
 }
 
-static void test_wrk8_name_is_truncated(void **state)
+API_TEST(test_wrk8_name_is_truncated)
 {
     static const char *const names[] = {"short", "exactly_31_characters_long_name",
                                         "this name is much longer than thirty-two bytes"};
-    struct cw_side *side = &((struct cw_pair *)*state)->sides[0];
+    struct cw_side *side = &pair->sides[0];
     char own[64];
 
     side->context = open_context(UCP_FEATURE_TAG);
@@ -160,7 +160,7 @@ static void test_wrk8_name_is_truncated(void **state)
     }
 }
 
-static void test_wrk8_gen4_query_touches_what_was_asked(void **state)
+API_TEST(test_wrk8_gen4_query_touches_what_was_asked)
 {
     static const struct {
         uint64_t bit;
@@ -173,7 +173,6 @@ static void test_wrk8_gen4_query_touches_what_was_asked(void **state)
         {UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS, offsetof(ucp_worker_attr_t, address_flags), sizeof(uint32_t)},
         {1ull << 60, 0, 0},
     };
-    struct cw_pair *pair = *state;
 
     cw_side_open(&pair->sides[0], NULL);
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
@@ -188,9 +187,8 @@ static void test_wrk8_gen4_query_touches_what_was_asked(void **state)
     }
 }
 
-static void test_wrk8_max_info_string_suffices(void **state)
+API_TEST(test_wrk8_max_info_string_suffices)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     ucp_request_attr_t attr;
     size_t size;
@@ -213,9 +211,8 @@ static void test_wrk8_max_info_string_suffices(void **state)
     cw_pair_close(pair);
 }
 
-static void test_wrk9_max_am_header(void **state)
+API_TEST(test_wrk9_max_am_header)
 {
-    struct cw_pair *pair = *state;
     struct cw_pair_config config = {.features = UCP_FEATURE_AM | UCP_FEATURE_TAG};
     size_t header;
 
@@ -230,9 +227,9 @@ static void test_wrk9_max_am_header(void **state)
     cw_pair_close(pair);
 }
 
-static void test_wrk10_hundreds_of_workers(void **state)
+API_TEST(test_wrk10_hundreds_of_workers)
 {
-    struct cw_side *side = &((struct cw_pair *)*state)->sides[0];
+    struct cw_side *side = &pair->sides[0];
     int count = cw_test_reference() ? 20 : 200, fds;
     ucp_worker_h *workers = calloc((size_t)count, sizeof(*workers));
     ucp_worker_params_t params = garbage_params();
@@ -251,9 +248,8 @@ static void test_wrk10_hundreds_of_workers(void **state)
     free(workers);
 }
 
-static void test_wrk11_print_info(void **state)
+API_TEST(test_wrk11_print_info)
 {
-    struct cw_pair *pair = *state;
     char *text = NULL, *address, wanted[64];
     size_t size = 0, length;
     FILE *stream = open_memstream(&text, &size);
@@ -277,12 +273,11 @@ static void test_wrk11_print_info(void **state)
 }
 
 /* WRK-6, LOG-4: a request that was never freed is told of, unless the worker was made with the flag. */
-static void test_wrk6_requests_never_freed(void **state)
+API_TEST(test_wrk6_requests_never_freed)
 {
     ucp_request_param_t param = cw_param_none();
     char text[4096], byte;
 
-    (void)state;
     cw_test_skip_reference("the words are ours");
     for (int ignored = 0; ignored < 2; ignored++) {
         ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_FLAGS,
@@ -303,9 +298,8 @@ static void test_wrk6_requests_never_freed(void **state)
     }
 }
 
-static void test_wrk20_gen9_r9_idle_progress_is_zero(void **state)
+API_TEST(test_wrk20_gen9_r9_idle_progress_is_zero)
 {
-    struct cw_pair *pair = *state;
     double deadline = cw_time_now_s() + CW_WAIT_S;
 
     cw_pair_open(pair, NULL);
@@ -326,9 +320,8 @@ static void test_wrk20_gen9_r9_idle_progress_is_zero(void **state)
     cw_pair_close(pair);
 }
 
-static void test_wrk22_other_workers_need_no_progress(void **state)
+API_TEST(test_wrk22_other_workers_need_no_progress)
 {
-    struct cw_pair *pair = *state;
     ucp_worker_params_t params = garbage_params();
     ucp_worker_h bystander;
 
@@ -359,9 +352,8 @@ static void progress_inside(void *request, ucs_status_t status, const ucp_tag_re
     ucp_request_free(request);
 }
 
-static void test_abu21_recursive_progress(void **state)
+API_TEST(test_abu21_recursive_progress)
 {
-    struct cw_pair *pair = *state;
     struct reentrant reentrant = {0};
     ucp_request_param_t param = cw_param_none();
     uint64_t value = 1;
@@ -383,9 +375,8 @@ static void test_abu21_recursive_progress(void **state)
     cw_pair_close(pair);
 }
 
-static void test_r27_flush_after_creation_completes_the_wireup(void **state)
+API_TEST(test_r27_flush_after_creation_completes_the_wireup)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
 
     cw_pair_open(pair, NULL);
@@ -415,9 +406,8 @@ static void *flusher_run(void *argument)
 }
 
 /* The blocking flushes of Charm++, right after creation; the peer, which has to answer, progresses in this thread. */
-static void test_r27_blocking_flush(void **state)
+API_TEST(test_r27_blocking_flush)
 {
-    struct cw_pair *pair = *state;
     struct cw_pair_config config = {.thread_mode = UCS_THREAD_MODE_MULTI};
     struct flusher flusher = {0};
     pthread_t thread;
@@ -434,29 +424,4 @@ static void test_r27_blocking_flush(void **state)
     assert_int_equal(flusher.status, UCS_OK);
     cw_pair_ping(pair, 1);
     cw_pair_close(pair);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_wrk1_defaults_with_garbage, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wrk2_thread_modes, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wrk5_r10_hints_and_unknown_bits, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wrk7_alignments, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wrk8_name_is_truncated, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wrk8_gen4_query_touches_what_was_asked, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wrk8_max_info_string_suffices, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wrk9_max_am_header, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wrk10_hundreds_of_workers, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wrk11_print_info, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wrk6_requests_never_freed, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wrk20_gen9_r9_idle_progress_is_zero, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_wrk22_other_workers_need_no_progress, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_abu21_recursive_progress, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_r27_flush_after_creation_completes_the_wireup, cw_test_setup,
-                                        cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_r27_blocking_flush, cw_test_setup, cw_test_teardown),
-    };
-
-    return cmocka_run_group_tests_name("api.worker", tests, NULL, NULL);
 }

@@ -166,14 +166,13 @@ static int role_second(int fd, const char *argument)
     return 0;
 }
 
-static void test_wak5_two_processes_that_only_sleep(void **state)
+API_TEST(test_wak5_two_processes_that_only_sleep)
 {
     struct cw_remote remote;
     struct sleeper sleeper;
     char text[24];
     double start;
 
-    (void)state;
     cw_test_need_two_processes();
     alarm(0); /* every sleep has its own limit, and by hand the whole takes long */
     snprintf(text, sizeof(text), "%ld", rounds);
@@ -191,9 +190,6 @@ static void test_wak5_two_processes_that_only_sleep(void **state)
 int main(int argc, char **argv)
 {
     const struct cw_role roles[] = {{"second", role_second}};
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_wak5_two_processes_that_only_sleep, cw_test_setup, cw_test_teardown),
-    };
     int code;
 
     if (cw_test_role(argc, argv, roles, 1, &code)) {
@@ -202,5 +198,5 @@ int main(int argc, char **argv)
     if (argc > 1) {
         rounds = strtol(argv[1], NULL, 10);
     }
-    return cmocka_run_group_tests_name("api.wakeup_soak", tests, NULL, NULL);
+    return cw_tests_run(NULL, NULL);
 }

@@ -16,6 +16,8 @@
 
 #include <ucp/api/ucp.h>
 
+#include "runner.h"
+
 enum {
     CW_CHILD_S = 240,
     CW_CHILD_WRONG = 99,
@@ -39,6 +41,14 @@ void cw_check_at(bool good, const char *what, const char *file, int line);
 int cw_child_run(void (*body)(void *), void *argument);
 /* Fails the running cmocka test unless the body returned; skips it if the body ended with CW_CHILD_SKIP. */
 void cw_child_must_pass(void (*body)(void *), void *argument, const char *what);
+/* A test whose body runs in a child. */
+#define CHILD_TEST(name)                                    \
+    static void name##_body(void *argument);                \
+    TEST(name)                                              \
+    {                                                       \
+        cw_child_must_pass(name##_body, NULL, #name);       \
+    }                                                       \
+    static void name##_body(void *argument __attribute__((unused)))
 
 /* A process that runs this program again with "--role <role> <fd> <argument>"; fd is its end of a stream socket. It
  * dies with its parent. */

@@ -6,14 +6,8 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "chaos.h"
 #include "lifecycle.h"
@@ -220,31 +214,17 @@ static void fail_everywhere(int endless_too, int cold)
     assert_true(first != NULL || run.fail_at > 30);
 }
 
-static void test_each_fails_once(void **state)
+TEST(test_each_fails_once)
 {
-    (void)state;
     fail_everywhere(0, 0);
 }
 
-static void test_each_fails_in_the_first_life(void **state)
+TEST(test_each_fails_in_the_first_life)
 {
-    (void)state;
     fail_everywhere(0, 1);
 }
 
-static void test_shortage(void **state)
+TEST(test_shortage)
 {
-    (void)state;
     fail_everywhere(1, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_fails_once),
-        cmocka_unit_test(test_each_fails_in_the_first_life),
-        cmocka_unit_test(test_shortage),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,14 +5,8 @@
  * neither read nor written; the rest gets a status and a sentence, and never ends the process (ABU-1).
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "chaos.h"
 #include "wire/address.h"
@@ -40,7 +34,7 @@ static int all_ff(const void *from, size_t length)
 /* Behind the mask everything is as it was. */
 #define UNTOUCHED(object) all_ff((char *)&(object) + sizeof(uint64_t), sizeof(object) - sizeof(uint64_t))
 
-static void body_attributes(void *argument)
+CHILD_TEST(test_attributes)
 {
     ucp_ep_evaluate_perf_attr_t perf;
     ucp_ep_evaluate_perf_param_t perf_param;
@@ -53,7 +47,6 @@ static void body_attributes(void *argument)
     ucp_ep_attr_t ep_attr;
     char address[1024];
 
-    (void)argument;
     cw_party_open(&party, UCP_FEATURE_TAG);
     cw_party_connect(&party, &party);
     (void)cw_party_address(&party, address);
@@ -92,7 +85,7 @@ static void body_attributes(void *argument)
     cw_party_close(&party);
 }
 
-static void body_creation(void *argument)
+CHILD_TEST(test_creation)
 {
     ucp_worker_params_t worker_params;
     ucp_worker_h worker = NULL;
@@ -100,7 +93,6 @@ static void body_creation(void *argument)
     ucp_params_t params;
     unsigned bit;
 
-    (void)argument;
     FILL(params);
     params.field_mask = UNKNOWN_64;
     cw_check(ucp_init(&params, NULL, &context) == UCS_OK); /* no features, with a warning (CTX-4) */
@@ -143,7 +135,7 @@ static void body_creation(void *argument)
     }
 }
 
-static void body_operations(void *argument)
+CHILD_TEST(test_operations)
 {
     ucp_request_param_t param;
     ucp_ep_params_t ep_params;
@@ -154,7 +146,6 @@ static void body_operations(void *argument)
     uint32_t flags;
     int i;
 
-    (void)argument;
     cw_party_open(&party, UCP_FEATURE_TAG);
     cw_party_connect(&party, &party);
     (void)cw_party_address(&party, address);
@@ -295,7 +286,7 @@ static void body_addresses(void *argument)
 
 /* ---- configuration ---- */
 
-static void body_values(void *argument)
+CHILD_TEST(test_values)
 {
     static const char *const transports[] = {"nosuch", "", "^all", "all,self", "^", ",", "ib,rc,cuda", "^self,^tcp"};
     static const char *const values[][2] = {
@@ -311,7 +302,6 @@ static void body_values(void *argument)
     unsigned lines;
     size_t i;
 
-    (void)argument;
     for (i = 0; i < sizeof(transports) / sizeof(transports[0]); i++) {
         lines = cw_log_lines();
         cw_check(setenv("UCX_TLS", transports[i], 1) == 0);
@@ -344,48 +334,18 @@ static void body_values(void *argument)
     }
 }
 
-static void test_attributes(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_attributes, NULL, "attributes");
-}
-
-static void test_creation(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_creation, NULL, "contexts and workers");
-}
-
 /* OPA-1. */
-static void test_operations(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_operations, NULL, "operations");
-}
-
-static void test_addresses(void **state)
+TEST(test_addresses)
 {
     uint64_t seed;
 
-    (void)state;
     for (seed = 1; seed <= 3; seed++) {
         cw_child_must_pass(body_addresses, &seed, "damaged addresses");
     }
 }
 
-static void test_values(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_values, NULL, "impossible values");
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_attributes), cmocka_unit_test(test_creation), cmocka_unit_test(test_operations),
-        cmocka_unit_test(test_addresses),  cmocka_unit_test(test_values),
-    };
-
     cw_log_watch();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_tests_run(NULL, NULL);
 }

@@ -10,10 +10,6 @@
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -22,8 +18,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-
-#include <cmocka.h>
 
 #include "chaos.h"
 
@@ -238,30 +232,18 @@ static void body(void *argument)
     cw_check(cw_log_lines() == 0);
 }
 
-static void test_memory_that_is_read(void **state)
+TEST(test_memory_that_is_read)
 {
     static const int sends = 0;
 
-    (void)state;
     cw_child_must_pass(body, (void *)(uintptr_t)&sends, "a peer that holds back what it sends");
 }
 
-static void test_memory_that_is_written(void **state)
+TEST(test_memory_that_is_written)
 {
     static const int sends = 1;
 
-    (void)state;
     cw_check(setenv("UCX_RNDV_SCHEME", "put_zcopy", 1) == 0); /* the sender copies */
     cw_child_must_pass(body, (void *)(uintptr_t)&sends, "a peer that holds back where it receives");
     cw_check(unsetenv("UCX_RNDV_SCHEME") == 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_memory_that_is_read),
-        cmocka_unit_test(test_memory_that_is_written),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,17 +9,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-
-#include <cmocka.h>
 
 #include "chaos.h"
 #include "lifecycle.h"
@@ -92,12 +86,11 @@ static void body_lifecycle(void *argument)
 }
 
 /* ABU-26. */
-static void test_lifecycles(void **state)
+TEST(test_lifecycles)
 {
     unsigned count, complete = 0;
     int code;
 
-    (void)state;
     cw_log_watch();
     for (count = 0; count < MOST && complete < 3; count++) {
         code = cw_child_run(body_lifecycle, &count);
@@ -316,18 +309,16 @@ static void body_no_accept(void *argument)
     descriptors_are_back();
 }
 
-static void test_no_accept(void **state)
+TEST(test_no_accept)
 {
-    (void)state;
     if (!cw_tls_has("shm") && !cw_tls_has("tcp")) {
         skip(); /* nobody to accept */
     }
     cw_child_must_pass(body_no_accept, &(struct obstacle){.error = 0}, "a worker without descriptors");
 }
 
-static void test_accept_is_forbidden(void **state)
+TEST(test_accept_is_forbidden)
 {
-    (void)state;
     if (!cw_tls_has("shm") && !cw_tls_has("tcp")) {
         skip(); /* nobody to accept */
     }
@@ -335,25 +326,12 @@ static void test_accept_is_forbidden(void **state)
     cw_child_must_pass(body_no_accept, &(struct obstacle){.error = ENOSYS}, "a system without accept4");
 }
 
-static void test_no_accept_at_a_listener(void **state)
+TEST(test_no_accept_at_a_listener)
 {
-    (void)state;
     if (!cw_tls_has("tcp")) {
         skip(); /* clients come by TCP */
     }
     cw_child_must_pass(body_no_accept, &(struct obstacle){.with_listener = 1}, "a listener without descriptors");
     cw_child_must_pass(body_no_accept, &(struct obstacle){.with_listener = 1, .error = EPERM},
                        "a listener that may not accept");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lifecycles),
-        cmocka_unit_test(test_no_accept),
-        cmocka_unit_test(test_accept_is_forbidden),
-        cmocka_unit_test(test_no_accept_at_a_listener),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,13 +5,7 @@
  * cleaned up before its workers (CTX-33): a warning, and the workers go on.
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "chaos.h"
 
@@ -33,11 +27,10 @@
 /* The sentence names the current form of the call. */
 #define REFUSES_PTR_AS(name, function, ...) SAYS(cw_check(UCS_PTR_RAW_STATUS(function(__VA_ARGS__)) == REFUSED), name)
 
-static void body_ends(void *argument)
+CHILD_TEST(test_ends)
 {
     struct cw_party party;
 
-    (void)argument;
     cw_party_open(&party, UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_STREAM | UCP_FEATURE_RMA);
     IGNORES(ucp_cleanup, NULL);
     IGNORES(ucp_worker_destroy, NULL);
@@ -61,7 +54,7 @@ static void body_ends(void *argument)
     cw_party_close(&party);
 }
 
-static void body_queries(void *argument)
+CHILD_TEST(test_queries)
 {
     ucp_ep_evaluate_perf_param_t perf_param = {.field_mask = UCP_EP_PERF_PARAM_FIELD_MESSAGE_SIZE};
     ucp_ep_evaluate_perf_attr_t perf = {.field_mask = UCP_EP_PERF_ATTR_FIELD_ESTIMATED_TIME};
@@ -76,7 +69,6 @@ static void body_queries(void *argument)
     ucp_address_t *address;
     size_t length;
 
-    (void)argument;
     REFUSES(ucp_context_query, NULL, &context_attr);
     REFUSES(ucp_worker_query, NULL, &worker_attr);
     SAYS(cw_check(ucp_worker_get_address(NULL, &address, &length) == REFUSED), "ucp_worker_query");
@@ -93,7 +85,7 @@ static void body_queries(void *argument)
     IGNORES(ucp_mem_print_info, "1M", NULL, stderr);
 }
 
-static void body_calls(void *argument)
+CHILD_TEST(test_calls)
 {
     ucp_am_handler_param_t handler = {.field_mask = 0};
     ucp_listener_params_t listener_params = {.field_mask = 0};
@@ -112,7 +104,6 @@ static void body_calls(void *argument)
     size_t size;
     ucp_ep_h ep;
 
-    (void)argument;
     REFUSES(ucp_worker_create, NULL, &params, &worker);
     REFUSES(ucp_worker_get_efd, NULL, &fd);
     REFUSES(ucp_worker_arm, NULL);
@@ -135,13 +126,12 @@ static void body_calls(void *argument)
 }
 
 /* Twice: with two workers, one of which ends first, and then as it should be. */
-static void body_cleanup_first(void *argument)
+CHILD_TEST(test_cleanup_first)
 {
     ucp_worker_params_t params = {.field_mask = 0};
     struct cw_party one, other;
     int fds;
 
-    (void)argument;
     cw_party_open(&one, UCP_FEATURE_TAG);
     cw_party_close(&one);
     fds = cw_open_fds();
@@ -166,37 +156,8 @@ static void body_cleanup_first(void *argument)
     cw_check((int)cw_log_lines() == fds);
 }
 
-static void test_ends(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_ends, NULL, "what ends nothing");
-}
-
-static void test_queries(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_queries, NULL, "queries of nothing");
-}
-
-static void test_calls(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_calls, NULL, "calls on nothing");
-}
-
-static void test_cleanup_first(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_cleanup_first, NULL, "a context that ends before its workers");
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ends), cmocka_unit_test(test_queries), cmocka_unit_test(test_calls),
-        cmocka_unit_test(test_cleanup_first),
-    };
-
     cw_log_watch();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_tests_run(NULL, NULL);
 }

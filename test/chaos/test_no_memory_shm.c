@@ -12,11 +12,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,8 +21,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-
-#include <cmocka.h>
 
 #include "chaos.h"
 
@@ -250,11 +244,10 @@ static struct shortage shortages[] = {
     {.what = "a limit of file sizes", .file_size = 4096, .status = UCS_ERR_EXCEEDS_LIMIT},
 };
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
     size_t i;
 
-    (void)state;
     cw_log_watch();
     for (i = 0; i < sizeof(shortages) / sizeof(shortages[0]); i++) {
         cw_child_must_pass(body_falls_back, &shortages[i], shortages[i].what);
@@ -263,13 +256,12 @@ static void test_refused(void **state)
 }
 
 /* CS-33 when the move to shared memory fails: the connection by which they met serves on. */
-static void test_a_connection_request_stays(void **state)
+TEST(test_a_connection_request_stays)
 {
     struct shortage others[] = {{.what = "three descriptors, for the cm itself", .descriptors = 3},
                                 {.what = "another user", .user = 12345}};
     size_t i;
 
-    (void)state;
     cw_log_watch();
     cw_child_must_pass(body_moves, NULL, "nothing is short");
     for (i = 0; i < sizeof(shortages) / sizeof(shortages[0]); i++) {
@@ -306,12 +298,11 @@ static void body_bad_directory(void *argument)
     cw_party_close(&two);
 }
 
-static void test_bad_directories(void **state)
+TEST(test_bad_directories)
 {
     static char longest[200];
     char closed[64];
 
-    (void)state;
     cw_log_watch();
     cw_child_must_pass(body_bad_directory, "/tmp/causeway-chaos-there-is-no-such-directory", "a missing directory");
     cw_child_must_pass(body_bad_directory, "/dev/null", "a file for a directory");
@@ -465,45 +456,30 @@ static void body_swept(void *argument)
     cw_check(names_in(directory, "causeway-") == 0);
 }
 
-static void test_killed_with_directory(void **state)
+TEST(test_killed_with_directory)
 {
-    (void)state;
     cw_log_watch();
     cw_child_must_pass(body_swept, NULL, "sweeping");
 }
 
-static void body_abstract(void *argument)
+CHILD_TEST(test_killed_with_abstract_name)
 {
     struct traces traces;
 
-    (void)argument;
     cw_check(unsetenv("UCX_POSIX_DIR") == 0 && setenv("UCX_TLS", "shm", 1) == 0);
     kill_one(&traces);
     cw_check(abstract_names(&traces) == 0);
     cw_check(names_in("/dev/shm", traces.name) == 0 && names_in("/tmp", traces.name) == 0);
 }
 
-static void test_killed_with_abstract_name(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_abstract, NULL, "nothing left behind");
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_a_connection_request_stays),
-        cmocka_unit_test(test_bad_directories),
-        cmocka_unit_test(test_killed_with_directory),
-        cmocka_unit_test(test_killed_with_abstract_name),
-    };
     int failed;
 
     if (mkdtemp(directory) == NULL) {
         return 1;
     }
-    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    failed = cw_tests_run(NULL, NULL);
     (void)rmdir(directory);
     return failed;
 }

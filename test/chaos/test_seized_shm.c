@@ -10,18 +10,12 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-
-#include <cmocka.h>
 
 #include "chaos.h"
 
@@ -132,7 +126,7 @@ static void connect_to_other(struct cw_party *party, int address_from)
 }
 
 /* WAK-5: whoever sleeps must be woken, and whoever wakes must not wait for that. */
-static void body_seized(void *argument)
+CHILD_TEST(test_seized)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
     int address_pipe[2], word_pipe[2], status, i;
@@ -140,7 +134,6 @@ static void body_seized(void *argument)
     uint64_t end;
     pid_t pid;
 
-    (void)argument;
     cw_check(pipe(address_pipe) == 0 && pipe(word_pipe) == 0);
     pid = fork();
     if (pid == 0) {
@@ -164,12 +157,6 @@ static void body_seized(void *argument)
         cw_check(cw_now_ns() < end);
     }
     cw_party_close(&party);
-}
-
-static void test_seized(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_seized, NULL, "a peer whose descriptors block");
 }
 
 /* ---- too many descriptors under way ---- */
@@ -317,9 +304,8 @@ static void body_another_way(void *argument)
     cw_check(two.client.failures == 0 && cw_log_lines() == lines + 1);
 }
 
-static void test_in_flight(void **state)
+TEST(test_in_flight)
 {
-    (void)state;
     cw_child_must_pass(body_answer_has_no_way, NULL, "an answer while too many descriptors are under way");
     cw_child_must_pass(body_memory_has_no_way, NULL, "memory while too many descriptors are under way");
     cw_child_must_pass(body_another_way, NULL, "another transport while too many descriptors are under way");
@@ -409,21 +395,14 @@ static void body_server_is_full(void *argument)
     cw_check(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-static void test_no_room(void **state)
+TEST(test_no_room)
 {
-    (void)state;
     cw_child_must_pass(body_client_is_full, NULL, "a client without descriptors");
     cw_child_must_pass(body_server_is_full, NULL, "a server without room for memory");
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_seized),
-        cmocka_unit_test(test_in_flight),
-        cmocka_unit_test(test_no_room),
-    };
-
     cw_log_watch();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_tests_run(NULL, NULL);
 }

@@ -4,16 +4,10 @@
  * ucp_cleanup runs on a stack that is painted, and takes the paint off 7 KiB of it at most, which are 12 KiB with the
  * descriptor of a thread and its variables. What the C library's loader and printf need is in that.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-
-#include <cmocka.h>
 
 #include "chaos.h"
 
@@ -165,15 +159,7 @@ static void body(void *argument)
     cw_check(used - least <= BOUND);
 }
 
-static void test_calls_need_little_stack(void **state)
+TEST(test_calls_need_little_stack)
 {
-    (void)state;
     cw_child_must_pass(body, NULL, "all calls on a painted stack");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_calls_need_little_stack)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,13 +6,7 @@
  */
 #define _GNU_SOURCE
 #include <endian.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "hostile_tcp.h"
 #include "transport/tcp/tcp_addr.h"
@@ -90,7 +84,7 @@ static void must_close(uint16_t port, const void *bytes, size_t length, int fini
     cw_check(num_requests == before);
 }
 
-static void body_handshakes(void *argument)
+CHILD_TEST(test_handshakes)
 {
     uint8_t good[HELLO_BYTES], bytes[512];
     struct cw_hello hello;
@@ -99,7 +93,6 @@ static void body_handshakes(void *argument)
     size_t length, i;
     uint16_t port;
 
-    (void)argument;
     begin();
     port = listener_name.sin_port;
     hello_bytes(good, 77);
@@ -216,7 +209,7 @@ static void must_cost(const uint8_t *ids, unsigned count, size_t length)
     cw_sleep_ms(110);
 }
 
-static void body_packets(void *argument)
+CHILD_TEST(test_packets)
 {
     static const uint8_t twice[] = {CW_PACKET_STAY, CW_PACKET_STAY};
     static const uint8_t early[] = {CW_PACKET_CLOSE, CW_PACKET_END, CW_PACKET_TAG_EAGER, CW_PACKET_TAG_SYNC,
@@ -226,7 +219,6 @@ static void body_packets(void *argument)
     size_t i;
     int fd;
 
-    (void)argument;
     begin();
     for (i = 0; i < sizeof(early); i++) {
         must_cost(&early[i], 1, 16);
@@ -246,14 +238,13 @@ static void body_packets(void *argument)
 }
 
 /* Two that give the same number: the second is refused, the first is served on. Then both leave without a word. */
-static void body_same_number(void *argument)
+CHILD_TEST(test_same_number)
 {
     uint8_t bytes[HELLO_BYTES];
     ucs_status_t status;
     ucp_ep_h ep;
     int first, second, two = 2;
 
-    (void)argument;
     begin();
     cw_log_mark();
     first = connect_client(99, &ep);
@@ -273,14 +264,13 @@ static void body_same_number(void *argument)
     end();
 }
 
-static void body_gone_before_the_answer(void *argument)
+CHILD_TEST(test_gone_before_the_answer)
 {
     uint8_t bytes[HELLO_BYTES];
     ucs_status_t status;
     ucp_ep_h ep;
     int i, fd, one = 1;
 
-    (void)argument;
     begin();
     for (i = 0; i < 8; i++) {
         failures = num_requests = 0;
@@ -305,7 +295,7 @@ static void body_gone_before_the_answer(void *argument)
     end();
 }
 
-static void body_random_packets(void *argument)
+CHILD_TEST(test_random_packets)
 {
     uint8_t data[64];
     ucp_ep_h ep;
@@ -313,7 +303,6 @@ static void body_random_packets(void *argument)
     size_t length;
     int fd;
 
-    (void)argument;
     begin();
     for (round = 0; round < 300; round++) {
         fd = connect_client(cw_random(&seed), &ep);
@@ -400,14 +389,13 @@ static size_t answer_bytes(uint8_t *bytes, enum cw_tcp_handshake_kind kind, enum
     return CW_TCP_HANDSHAKE_SIZE + total;
 }
 
-static void body_answers(void *argument)
+CHILD_TEST(test_answers)
 {
     struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int trap = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     uint8_t bytes[1024] = {0}, blob[1024];
     size_t length, total, i;
 
-    (void)argument;
     begin();
     cw_check(bind(trap, (struct sockaddr *)&name, sizeof(name)) == 0 && listen(trap, 10) == 0);
     must_fail(trap, "", 0, 0);
@@ -448,53 +436,8 @@ static void body_answers(void *argument)
     end();
 }
 
-static void test_handshakes(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_handshakes, NULL, "handshakes at a listener");
-}
-
-static void test_packets(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_packets, NULL, "packets before their time");
-}
-
-static void test_same_number(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_same_number, NULL, "two clients with one number");
-}
-
-static void test_gone_before_the_answer(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_gone_before_the_answer, NULL, "clients that are gone when they are answered");
-}
-
-static void test_random_packets(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_random_packets, NULL, "random packets on a cm's connection");
-}
-
-static void test_answers(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_answers, NULL, "an impostor in the place of the server");
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_handshakes),
-        cmocka_unit_test(test_packets),
-        cmocka_unit_test(test_same_number),
-        cmocka_unit_test(test_gone_before_the_answer),
-        cmocka_unit_test(test_random_packets),
-        cmocka_unit_test(test_answers),
-    };
-
     cw_log_watch();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_tests_run(NULL, NULL);
 }

@@ -9,17 +9,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-
-#include <cmocka.h>
 
 #include "hostile.h"
 #include "transport/shm/shm.h"
@@ -356,9 +350,8 @@ static void wrong_words(void)
     shown_out_with_memory(wrong, size, SEALS);
 }
 
-static void body_handshakes(void *argument)
+CHILD_TEST(test_handshakes)
 {
-    (void)argument;
     cw_hostile_begin();
     wrong_words();
     wrong_sizes();
@@ -368,13 +361,12 @@ static void body_handshakes(void *argument)
     cw_hostile_end();
 }
 
-static void body_silent(void *argument)
+CHILD_TEST(test_silent)
 {
     int silent[50];
     uint64_t end;
     unsigned i;
 
-    (void)argument;
     cw_hostile_begin();
     cw_log_mark();
     end = cw_now_ns() + CW_SILENCE_NS;
@@ -395,7 +387,7 @@ static void body_silent(void *argument)
 }
 
 /* More than may wait: the oldest are shown out, the youngest may still speak. */
-static void body_crowd(void *argument)
+CHILD_TEST(test_yield_policy)
 {
     enum { MORE = 3, ALL = SHM_MAX_HANDSHAKES + MORE };
     static int silent[ALL];
@@ -403,7 +395,6 @@ static void body_crowd(void *argument)
     unsigned i;
     int memory;
 
-    (void)argument;
     cw_hostile_begin();
     first = good_first();
     memory = new_memory(first.handshake.memory_size, SEALS);
@@ -459,27 +450,24 @@ static int attempt(unsigned number)
     return 1;
 }
 
-static void body_flood(void *argument)
+CHILD_TEST(test_flood)
 {
-    (void)argument;
     cw_hostile_flood(attempt);
 }
 
-static void body_packets(void *argument)
+CHILD_TEST(test_packets)
 {
-    (void)argument;
     cw_hostile_packets(&ops);
 }
 
 /* ---- the ring ---- */
 
-static void body_words(void *argument)
+CHILD_TEST(test_control_words)
 {
     static const uint32_t lengths[] = {NUM_BYTES - 1, NUM_BYTES + 1, 2 * NUM_BYTES, 0x7fffffff, 0x80000000, 0xffffffff};
     struct cw_hostile_conn *conn;
     size_t i, line;
 
-    (void)argument;
     cw_hostile_begin();
     for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         cw_log_mark();
@@ -505,14 +493,13 @@ static void body_words(void *argument)
 
 /* A peer that takes its memory away while the server uses it: it cannot be cut off, and where it has holes there
  * are zeros. */
-static void body_memory_goes(void *argument)
+CHILD_TEST(test_memory_goes)
 {
     const off_t size = (off_t)shm_memory_size(NUM_BYTES);
     char packet[100] = {0};
     struct cw_hostile_conn *conn;
     int round, i;
 
-    (void)argument;
     cw_hostile_begin();
     for (round = 0; round < 20; round++) {
         cw_log_mark();
@@ -537,7 +524,7 @@ static void body_memory_goes(void *argument)
 
 /* The server answers synchronous messages into a ring whose consumer tells nonsense. Memory next to the ring would show
  * a sanitizer, or a crash, when it was written to. */
-static void body_counters(void *argument)
+CHILD_TEST(test_counters)
 {
     struct cw_wire_tag_sync header = {.tag = htole64(0x777), .sync_id = htole64(1)};
     ucp_request_param_t param = {.op_attr_mask = 0};
@@ -546,7 +533,6 @@ static void body_counters(void *argument)
     uint64_t seed = 99;
     int round, i;
 
-    (void)argument;
     cw_hostile_begin();
     for (round = 0; round < 30; round++) {
         cw_log_mark();
@@ -580,7 +566,7 @@ static void body_counters(void *argument)
 
 /* Wants to be woken before each packet and takes none of the bytes that wake it: there is no room for more of them
  * soon, and the server goes on. */
-static void body_deaf(void *argument)
+CHILD_TEST(test_deaf)
 {
     enum { ANSWERS = 3000 };
     struct cw_wire_tag_sync header = {.tag = htole64(0x777), .sync_id = htole64(1)};
@@ -592,7 +578,6 @@ static void body_deaf(void *argument)
     uint64_t end, seen;
     char byte;
 
-    (void)argument;
     cw_hostile_begin();
     cw_log_mark();
     first = good_first();
@@ -627,69 +612,8 @@ static void body_deaf(void *argument)
     cw_hostile_end();
 }
 
-static void test_handshakes(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_handshakes, NULL, "wrong handshakes");
-}
-
-static void test_yield_policy(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_crowd, NULL, "a crowd of connections");
-}
-
-static void test_silent(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_silent, NULL, "silence");
-}
-
-static void test_flood(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_flood, NULL, "a flood of connections");
-}
-
-static void test_packets(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_packets, NULL, "broken packets");
-}
-
-static void test_control_words(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_words, NULL, "impossible control words");
-}
-
-static void test_memory_goes(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_memory_goes, NULL, "memory that goes away");
-}
-
-static void test_counters(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_counters, NULL, "counters that lie");
-}
-
-static void test_deaf(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_deaf, NULL, "bytes that nobody takes");
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_handshakes),     cmocka_unit_test(test_silent),   cmocka_unit_test(test_packets),
-        cmocka_unit_test(test_control_words), cmocka_unit_test(test_counters),
-        cmocka_unit_test(test_memory_goes),   cmocka_unit_test(test_yield_policy),
-        cmocka_unit_test(test_deaf),          cmocka_unit_test(test_flood),
-    };
-
     cw_log_watch();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_tests_run(NULL, NULL);
 }

@@ -4,13 +4,7 @@
  * with broken packets after a valid one. Only their own connection is lost.
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "hostile_tcp.h"
 #include "transport/tcp/tcp_addr.h"
@@ -95,13 +89,12 @@ static void must_close(const void *bytes, size_t length, int finish)
     cw_must_close(htons(server_address().port), bytes, length, finish);
 }
 
-static void body_handshakes(void *argument)
+CHILD_TEST(test_handshakes)
 {
     uint8_t bytes[1024], good[HELLO_BYTES];
     struct cw_hello hello;
     size_t i;
 
-    (void)argument;
     cw_hostile_begin();
     hello_bytes(good);
     must_close("GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27, 0);
@@ -134,7 +127,7 @@ static void body_handshakes(void *argument)
 }
 
 /* Silent ones and such as reset the connection in every state. */
-static void body_silent(void *argument)
+CHILD_TEST(test_silent)
 {
     const struct linger at_once = {.l_onoff = 1};
     struct cw_hostile_conn *conn;
@@ -143,7 +136,6 @@ static void body_silent(void *argument)
     uint64_t end;
     unsigned i;
 
-    (void)argument;
     cw_hostile_begin();
     cw_log_mark();
     end = cw_now_ns() + CW_SILENCE_NS;
@@ -213,20 +205,18 @@ static int attempt(unsigned number)
     return 1;
 }
 
-static void body_flood(void *argument)
+CHILD_TEST(test_flood)
 {
-    (void)argument;
     cw_hostile_flood(attempt);
 }
 
-static void body_frames(void *argument)
+CHILD_TEST(test_frames)
 {
     static const uint8_t broken[][CW_TCP_FRAME_HEADER] = {
         {0xff, 0xff, 0xff, 0xff, 3}, {1, 0, 1, 0, 3}, {0, 0, 0, 0x80, 3}, {8, 0, 0, 0, 3, 1}, {8, 0, 0, 0, 3, 0, 0, 9}};
     struct cw_hostile_conn *conn;
     size_t i;
 
-    (void)argument;
     cw_hostile_begin();
     for (i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
         cw_log_mark();
@@ -239,52 +229,13 @@ static void body_frames(void *argument)
     cw_hostile_end();
 }
 
-static void body_packets(void *argument)
+CHILD_TEST(test_packets)
 {
-    (void)argument;
     cw_hostile_packets(&ops);
-}
-
-static void test_handshakes(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_handshakes, NULL, "wrong handshakes");
-}
-
-static void test_silent(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_silent, NULL, "silence and resets");
-}
-
-static void test_flood(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_flood, NULL, "a flood of connections");
-}
-
-static void test_frames(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_frames, NULL, "broken frames");
-}
-
-static void test_packets(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_packets, NULL, "broken packets");
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_handshakes),
-        cmocka_unit_test(test_silent),
-        cmocka_unit_test(test_flood),
-        cmocka_unit_test(test_frames),
-        cmocka_unit_test(test_packets),
-    };
-
     cw_log_watch();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_tests_run(NULL, NULL);
 }

@@ -12,13 +12,7 @@
 #ifndef CW_CONFORM_RIG_H
 #define CW_CONFORM_RIG_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "runner.h"
 #include "base/list.h"
 #include "core/lane.h"
 #include "transport/transport.h"

@@ -269,9 +269,8 @@ static void check_opening(const struct step *step)
     fail_msg("%s is called without end", step->name);
 }
 
-static void test_opening(void **state)
+TEST(test_opening)
 {
-    (void)state;
     setenv("UCX_NET_DEVICES", (steps == verbs_steps) ? "stand0:1,lo" : "standin:standin0,lo", 1);
     for (const struct step *step = steps; step->name != NULL; step++) {
         set_tls("self,tcp,");
@@ -282,13 +281,12 @@ static void test_opening(void **state)
 }
 
 /* Without another transport the status says that it failed, and the line why. */
-static void test_alone(void **state)
+TEST(test_alone)
 {
     struct cw_side side;
     ucs_status_t status;
     bool has_failed = true;
 
-    (void)state;
     set_tls("");
     setenv("UCX_NET_DEVICES", (steps == verbs_steps) ? "stand0:1" : "standin:standin0", 1);
     for (const struct step *step = steps; step->name != NULL; step++) {
@@ -329,9 +327,8 @@ static void check_later(const struct step *step, bool is_alone)
     }
 }
 
-static void test_later(void **state)
+TEST(test_later)
 {
-    (void)state;
     for (const struct step *step = steps; step->name != NULL; step++) {
         set_tls("self,tcp,");
         setenv("UCX_NET_DEVICES", (steps == verbs_steps) ? "stand0:1,stand1:1,lo" : "standin:standin0,lo", 1);
@@ -343,11 +340,10 @@ static void test_later(void **state)
 }
 
 /* Each call may fail, while two workers open, talk and close. */
-static void test_random(void **state)
+TEST(test_random)
 {
     struct cw_pair pair;
 
-    (void)state;
     setenv("UCX_NET_DEVICES", (steps == verbs_steps) ? "stand0:1,stand1:1,lo" : "standin:standin0,lo", 1);
     for (unsigned seed = 1; seed <= SEEDS; seed++) {
         set_tls((seed % 4 == 0) ? "self,shm," : "self,tcp,");
@@ -364,12 +360,11 @@ static void test_random(void **state)
 
 #ifdef CW_VERBS
 /* The second of two devices dies under a message that both carry. */
-static void test_dies(void **state)
+TEST(test_dies)
 {
     struct cw_pair pair;
     ucp_ep_h ep;
 
-    (void)state;
     setenv("UCX_NET_DEVICES", "stand0:1,stand1:1,lo", 1);
     for (int i = 0; i < 2; i++) {
         const char *name = (i == 0) ? "stand1" : "stand0";
@@ -397,15 +392,7 @@ static void test_dies(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_opening), cmocka_unit_test(test_alone), cmocka_unit_test(test_later),
-        cmocka_unit_test(test_random),
-#ifdef CW_VERBS
-        cmocka_unit_test(test_dies),
-#endif
-    };
-
     transport = (argc > 1) ? argv[1] : "rc";
     steps = (strcmp(transport, "rc") == 0) ? verbs_steps : ofi_steps;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_tests_run(NULL, NULL);
 }

@@ -3,13 +3,7 @@
 #ifndef CW_EXERCISE_ONESELF_H
 #define CW_EXERCISE_ONESELF_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "runner.h"
 #include "ucp/api/ucp.h"
 
 static ucp_context_h context;

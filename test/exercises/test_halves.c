@@ -43,13 +43,12 @@ static void exchange(size_t length)
     assert_memory_equal(sent, received, length);
 }
 
-static void test_messages_go_in_halves(void **state)
+TEST(test_messages_go_in_halves)
 {
     static const size_t lengths[] = {HALVES_LEAST, HALVES_LEAST + 1, 5000, 8001};
     unsigned before;
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         before = halves_sent;
         exchange(lengths[i]);
@@ -61,13 +60,12 @@ static void test_messages_go_in_halves(void **state)
     assert_int_equal(halves_sent, before);
 }
 
-static void test_the_endpoint_says_so(void **state)
+TEST(test_the_endpoint_says_so)
 {
     char *text = NULL;
     size_t length;
     FILE *stream = open_memstream(&text, &length);
 
-    (void)state;
     exchange(8);
     ucp_ep_print_info(ep, stream);
     fclose(stream);
@@ -77,8 +75,5 @@ static void test_the_endpoint_says_so(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_messages_go_in_halves),
-                                       cmocka_unit_test(test_the_endpoint_says_so)};
-
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cw_tests_run(setup, teardown);
 }

@@ -52,11 +52,10 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void messages_with_tags_arrive(void **state)
+TEST(messages_with_tags_arrive)
 {
     ucs_status_ptr_t receive;
 
-    (void)state;
     for (unsigned i = 0; i < num_lengths; i++) {
         memset(there, 0, sizeof(there));
         receive = ucp_tag_recv_nbx(worker, there, lengths[i], 1, UINT64_MAX, &none);
@@ -66,9 +65,8 @@ static void messages_with_tags_arrive(void **state)
     }
 }
 
-static void active_messages_arrive(void **state)
+TEST(active_messages_arrive)
 {
-    (void)state;
     for (unsigned i = 0; i < num_lengths; i++) {
         calls = 0;
         finish(ucp_am_send_nbx(ep, AM_ID, NULL, 0, here, lengths[i], &none));
@@ -80,7 +78,7 @@ static void active_messages_arrive(void **state)
     }
 }
 
-static void puts_gets_and_additions_arrive(void **state)
+TEST(puts_gets_and_additions_arrive)
 {
     const ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
                                       .address = there,
@@ -93,7 +91,6 @@ static void puts_gets_and_additions_arrive(void **state)
     ucp_rkey_h rkey;
     void *key;
 
-    (void)state;
     assert_int_equal(ucp_mem_map(context, &map, &memh), UCS_OK);
     assert_int_equal(ucp_rkey_pack(context, memh, &key, &length), UCS_OK);
     assert_int_equal(ucp_ep_rkey_unpack(ep, key, &rkey), UCS_OK);
@@ -116,11 +113,10 @@ static void puts_gets_and_additions_arrive(void **state)
     assert_int_equal(ucp_mem_unmap(context, memh), UCS_OK);
 }
 
-static void streams_arrive(void **state)
+TEST(streams_arrive)
 {
     size_t length;
 
-    (void)state;
     finish(ucp_stream_send_nbx(ep, here, 1000, &none));
     memset(there, 0, sizeof(there));
     finish(ucp_stream_recv_nbx(ep, there, 1000, &length,
@@ -131,12 +127,5 @@ static void streams_arrive(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_with_tags_arrive),
-        cmocka_unit_test(active_messages_arrive),
-        cmocka_unit_test(puts_gets_and_additions_arrive),
-        cmocka_unit_test(streams_arrive),
-    };
-
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cw_tests_run(set_up, tear_down);
 }

@@ -130,8 +130,6 @@ static inline int tell_lie(struct cw_conn *conn, struct cw_wire_rndv_chunk *pack
     return 1;
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 static int setup(void **state)
 {
     begin();

@@ -61,7 +61,7 @@ static void breaks(void **state, int (*chunk)(struct cw_conn *, struct cw_wire_r
     cw_test_setup(state);
 }
 
-static void test_chunks_that_cannot_be(void **state)
+TEST_WITH(test_chunks_that_cannot_be, setup, teardown)
 {
     static const struct cw_wire_rndv_chunk lies[] = {
         {.receive_id = 1},
@@ -101,9 +101,8 @@ static int tell_too_much(struct cw_conn *conn, struct cw_wire_rndv_chunk *packet
     return 1;
 }
 
-static void test_bytes_beyond_the_message(void **state)
+API_TEST_WITH(test_bytes_beyond_the_message, setup, teardown)
 {
-    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
     ucs_status_t sent, received;
 
@@ -123,9 +122,8 @@ static void test_bytes_beyond_the_message(void **state)
 }
 
 /* In one process a chunk is found by its number alone; with another one the message comes in pieces, and is right. */
-static void test_a_chunk_that_is_not_there(void **state)
+API_TEST_WITH(test_a_chunk_that_is_not_there, setup, teardown)
 {
-    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
     ucs_status_t sent;
 
@@ -186,7 +184,7 @@ static int ask_again(struct cw_conn *conn, struct cw_wire_rndv_taken *packet)
     return 0;
 }
 
-static void test_takings_that_cannot_be(void **state)
+TEST_WITH(test_takings_that_cannot_be, setup, teardown)
 {
     static const struct cw_wire_rndv_taken lies[] = {
         {.send_id = 1},        {.send_id = (uint64_t)1 << 32}, {.offset = 1},
@@ -211,12 +209,11 @@ static int forget_it(struct cw_conn *conn, struct cw_wire_rndv_taken *packet)
 
 /* A receiver that takes nothing gets no more than it may. The sender's program sleeps meanwhile, and the send ends with
  * its endpoint. */
-static void test_a_receiver_that_takes_nothing(void **state)
+API_TEST_WITH(test_a_receiver_that_takes_nothing, setup, teardown)
 {
     const struct cw_pair_config sleeps = {.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP, .peer_mode = true};
     ucp_request_param_t force = cw_param_none();
     const ucp_request_param_t param = cw_param_none();
-    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
     ucs_status_ptr_t sent, received;
     struct pollfd fd = {.events = POLLIN};
@@ -248,14 +245,4 @@ static void test_a_receiver_that_takes_nothing(void **state)
     change_taken = NULL;
     device_free(from);
     device_free(to);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(test_chunks_that_cannot_be),  T(test_bytes_beyond_the_message),      T(test_a_chunk_that_is_not_there),
-        T(test_takings_that_cannot_be), T(test_a_receiver_that_takes_nothing),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

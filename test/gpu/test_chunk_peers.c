@@ -160,12 +160,11 @@ static void receive_all(const char *argument)
 }
 
 /* Each chunk is passed, mapped and pinned once, and nothing stays behind the connection. */
-static void test_messages_between_processes(void **state)
+TEST_WITH(test_messages_between_processes, setup, teardown)
 {
     const unsigned pinned = standin_calls("cuMemHostRegister_v2");
     const unsigned unpinned = standin_calls("cuMemHostUnregister");
 
-    (void)state;
     cw_test_need_two_processes();
     receive_all("same");
     no_bytes_in_packets();
@@ -175,20 +174,18 @@ static void test_messages_between_processes(void **state)
 }
 
 /* Chunks that the receiver does not keep are passed again. */
-static void test_chunks_that_are_not_kept(void **state)
+TEST_WITH(test_chunks_that_are_not_kept, setup, teardown)
 {
-    (void)state;
     cw_test_need_two_processes();
     receive_all("unkept");
     no_bytes_in_packets();
 }
 
 /* A name that cannot be opened is followed by chunks. */
-static void test_names_that_cannot_be_opened(void **state)
+TEST_WITH(test_names_that_cannot_be_opened, setup, teardown)
 {
     char *scheme = strdup(getenv("UCX_RNDV_SCHEME"));
 
-    (void)state;
     cw_test_need_two_processes();
     assert_int_equal(setenv("UCX_RNDV_SCHEME", "auto", 1), 0);
     standin_fail("cuIpcOpenMemHandle_v2", 0, CUDA_NOT_SUPPORTED);
@@ -201,11 +198,10 @@ static void test_names_that_cannot_be_opened(void **state)
 }
 
 /* With UCX_RNDV_SCHEME=am no chunks come. */
-static void test_a_setting_forbids_it(void **state)
+TEST_WITH(test_a_setting_forbids_it, setup, teardown)
 {
     char *scheme = strdup(getenv("UCX_RNDV_SCHEME"));
 
-    (void)state;
     cw_test_need_two_processes();
     assert_int_equal(setenv("UCX_RNDV_SCHEME", "am", 1), 0);
     receive_all("am");
@@ -215,11 +211,10 @@ static void test_a_setting_forbids_it(void **state)
 }
 
 /* Whatever the descriptor is of, the messages come in pieces, whole; the connection asks for no chunks any more. */
-static void test_descriptors_of_anything(void **state)
+TEST_WITH(test_descriptors_of_anything, setup, teardown)
 {
     char argument[16];
 
-    (void)state;
     cw_test_need_two_processes();
     for (int i = NOTHING; i < LIES; i++) {
         snprintf(argument, sizeof(argument), "%d", i);
@@ -230,13 +225,12 @@ static void test_descriptors_of_anything(void **state)
 }
 
 /* This end cannot pin what it maps: one message tries. */
-static void test_chunks_not_pinned_here(void **state)
+TEST_WITH(test_chunks_not_pinned_here, setup, teardown)
 {
     const unsigned pinned = standin_calls("cuMemHostRegister_v2");
     char text[4096];
     int saved[2], file;
 
-    (void)state;
     cw_test_need_two_processes();
     for (unsigned after = 0; after < CW_WIRE_CHUNKS_OUT; after++) {
         standin_fail("cuMemHostRegister_v2", after, CUDA_NO_MEMORY);
@@ -314,17 +308,15 @@ static void dies(const char *does, uint8_t id, unsigned packets)
     device_free(memory);
 }
 
-static void test_a_sender_that_dies(void **state)
+TEST_WITH(test_a_sender_that_dies, setup, teardown)
 {
-    (void)state;
     cw_test_need_two_processes();
     dies("send", CW_PACKET_RNDV_CHUNK, 1);
     dies("send", CW_PACKET_RNDV_CHUNK, 3);
 }
 
-static void test_a_receiver_that_dies(void **state)
+TEST_WITH(test_a_receiver_that_dies, setup, teardown)
 {
-    (void)state;
     cw_test_need_two_processes();
     dies("receive", CW_PACKET_RNDV_READY, 1);
     dies("receive", CW_PACKET_RNDV_TAKEN, 1);
@@ -355,9 +347,8 @@ static void lies_about(struct cw_wire_rndv_chunk what, unsigned from)
     device_free(to);
 }
 
-static void test_places_that_cannot_be(void **state)
+TEST_WITH(test_places_that_cannot_be, setup, teardown)
 {
-    (void)state;
     cw_test_need_two_processes();
     lies_about((struct cw_wire_rndv_chunk){.chunk = CW_WIRE_CHUNKS}, 0);
     lies_about((struct cw_wire_rndv_chunk){.chunk = UINT64_MAX - 1}, 0);
@@ -368,15 +359,6 @@ static void test_places_that_cannot_be(void **state)
 int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {{"sender", run_sender}, {"victim", run_victim}};
-    const struct CMUnitTest tests[] = {
-            T(test_messages_between_processes), T(test_chunks_that_are_not_kept), T(test_names_that_cannot_be_opened),
-            T(test_a_setting_forbids_it),       T(test_descriptors_of_anything),  T(test_chunks_not_pinned_here),
-            T(test_a_sender_that_dies),         T(test_a_receiver_that_dies),     T(test_places_that_cannot_be),
-    };
-    int code;
 
-    if (cw_test_role(argc, argv, roles, sizeof(roles) / sizeof(roles[0]), &code)) {
-        return code;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, sizeof(roles) / sizeof(roles[0]));
 }

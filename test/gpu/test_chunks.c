@@ -23,9 +23,8 @@ enum { MESSAGES = 5, MANY = 8 };
 
 /* Two copies for each chunk, for which progress does not wait; of device memory, of that of another device, of managed
  * memory and of a pool. The chunks are made once. */
-static void test_messages(void **state)
+API_TEST_WITH(test_messages, setup, teardown)
 {
-    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
     cuda_ptr managed, pool;
     unsigned pinned;
@@ -47,11 +46,10 @@ static void test_messages(void **state)
 }
 
 /* OPA-19, DT-1: any length, and a receive with more room than the message needs. */
-static void test_lengths(void **state)
+API_TEST_WITH(test_lengths, setup, teardown)
 {
     static const size_t lengths[] = {64 << 10,        (128 << 10) - 1,   128 << 10,     (128 << 10) + 1,
                                      (512 << 10) + 1, (1 << 20) + 12345, (2 << 20) - 1, LENGTH - 1};
-    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
     ucs_status_t sent;
 
@@ -73,9 +71,8 @@ static void test_lengths(void **state)
 }
 
 /* UCX_RNDV_FRAG_SIZE is the length of a chunk, unless the message has less than four of them. */
-static void test_the_setting(void **state)
+API_TEST_WITH(test_the_setting, setup, teardown)
 {
-    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
     ucs_status_t sent;
 
@@ -93,11 +90,10 @@ static void test_the_setting(void **state)
 }
 
 /* More messages at once than there are chunks: later ones wait for chunks of earlier ones. */
-static void test_many_at_once(void **state)
+API_TEST_WITH(test_many_at_once, setup, teardown)
 {
     const ucp_request_param_t param = cw_param_none();
     const unsigned pinned = standin_calls("cuMemHostRegister_v2");
-    struct cw_pair *pair = *state;
     ucs_status_ptr_t sent[MANY], received[MANY];
     char *from[MANY], *to[MANY];
 
@@ -135,11 +131,10 @@ static ucs_status_t on_am(void *arg, const void *header, size_t header_length, v
     return UCS_OK;
 }
 
-static void test_active_messages(void **state)
+API_TEST_WITH(test_active_messages, setup, teardown)
 {
     const struct cw_pair_config am_config = {.features = UCP_FEATURE_AM};
     const ucp_request_param_t param = cw_param_none();
-    struct cw_pair *pair = *state;
     ucp_am_handler_param_t handler = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                                                     UCP_AM_HANDLER_PARAM_FIELD_ARG,
                                       .id = 7,
@@ -186,10 +181,9 @@ static void reach(struct cw_pair *pair, char *there, struct remote_memory *memor
     assert_int_equal(cw_pair_wait(pair, ucp_ep_flush_nbx(pair->tx->ep, &param), "a flush"), UCS_OK);
 }
 
-static void test_puts_and_gets(void **state)
+API_TEST_WITH(test_puts_and_gets, setup, teardown)
 {
     const ucp_request_param_t param = cw_param_none();
-    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *there = device_new(LENGTH), *back = device_new(LENGTH);
     struct remote_memory memory;
 
@@ -222,9 +216,8 @@ static void test_puts_and_gets(void **state)
 /* ---- it cannot be had ---- */
 
 /* The driver pins nothing: all goes through packets, and tries at the receiver end with the first one. */
-static void test_memory_that_cannot_be_pinned(void **state)
+API_TEST_WITH(test_memory_that_cannot_be_pinned, setup, teardown)
 {
-    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
     ucs_status_t sent;
 
@@ -245,9 +238,8 @@ static void test_memory_that_cannot_be_pinned(void **state)
 }
 
 /* Only some chunks can be pinned: the message goes by these. */
-static void test_fewer_chunks(void **state)
+API_TEST_WITH(test_fewer_chunks, setup, teardown)
 {
-    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
     ucs_status_t sent;
 
@@ -265,7 +257,7 @@ static void test_fewer_chunks(void **state)
 }
 
 /* The receiver's device fails in the middle: the message comes in pieces, whole. */
-static void test_a_copy_that_fails(void **state)
+TEST_WITH(test_a_copy_that_fails, setup, teardown)
 {
     struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
@@ -309,7 +301,7 @@ static void begin_message(struct cw_pair *pair, const char *from, char *to, ucs_
 }
 
 /* Freed device memory is never used: the transfer ends with an error, and the process goes on. */
-static void test_memory_that_is_freed_meanwhile(void **state)
+TEST_WITH(test_memory_that_is_freed_meanwhile, setup, teardown)
 {
     ucs_status_ptr_t sent, received;
 
@@ -330,7 +322,7 @@ static void test_memory_that_is_freed_meanwhile(void **state)
 
 #if HAS_CONTEXTS
 /* The context of either end's memory is destroyed. */
-static void test_a_context_that_is_destroyed_meanwhile(void **state)
+TEST_WITH(test_a_context_that_is_destroyed_meanwhile, setup, teardown)
 {
     ucs_status_ptr_t sent, received;
     cuda_context context;
@@ -354,9 +346,8 @@ static void test_a_context_that_is_destroyed_meanwhile(void **state)
 }
 
 /* The chunks were pinned in a context that is gone: the next messages arrive all the same. */
-static void test_a_context_that_is_destroyed_before(void **state)
+API_TEST_WITH(test_a_context_that_is_destroyed_before, setup, teardown)
 {
-    struct cw_pair *pair = *state;
     char *to = device_new(LENGTH), *from;
     cuda_context context;
     ucs_status_t sent;
@@ -378,9 +369,8 @@ static void test_a_context_that_is_destroyed_before(void **state)
 }
 #endif
 
-static void test_a_fork_meanwhile(void **state)
+API_TEST_WITH(test_a_fork_meanwhile, setup, teardown)
 {
-    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
     ucs_status_ptr_t sent, received;
     int status;
@@ -406,10 +396,9 @@ static void test_a_fork_meanwhile(void **state)
 }
 
 /* Once a request is over nothing reads or writes its memory any more. */
-static void test_closing_under_a_message(void **state)
+API_TEST_WITH(test_closing_under_a_message, setup, teardown)
 {
     ucp_request_param_t force = cw_param_none();
-    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
     ucs_status_ptr_t sent, received, closed;
 
@@ -434,28 +423,4 @@ static void test_closing_under_a_message(void **state)
     }
     device_free(from);
     device_free(to);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(test_messages),
-        T(test_lengths),
-        T(test_the_setting),
-        T(test_many_at_once),
-        T(test_active_messages),
-        T(test_puts_and_gets),
-        T(test_memory_that_cannot_be_pinned),
-        T(test_fewer_chunks),
-        T(test_a_copy_that_fails),
-        T(test_memory_that_is_freed_meanwhile),
-#if HAS_CONTEXTS
-        T(test_a_context_that_is_destroyed_meanwhile),
-        T(test_a_context_that_is_destroyed_before),
-#endif
-        T(test_a_fork_meanwhile),
-        T(test_closing_under_a_message),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

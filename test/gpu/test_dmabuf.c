@@ -11,7 +11,6 @@
 #define LENGTH ((size_t)3 << 20)
 #include "standin_memory.h"
 
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 #define PAGE    ((size_t)4096)
 #define ROOM    (LENGTH + 2 * PAGE)
 
@@ -181,10 +180,9 @@ static unsigned move(struct cw_pair *pair, enum way way, char *from, char *to, u
 /* ---- what goes straight ---- */
 
 /* Every operation, with memory of a GPU at either end and at both: nothing is copied, and no packet carries it. */
-static void test_no_copies(void **state)
+API_TEST_WITH(test_no_copies, setup, teardown)
 {
     char *gpu[2] = {device_new(LENGTH), device_new(LENGTH)}, *host = malloc(LENGTH);
-    struct cw_pair *pair = *state;
 
     open_plain(pair);
     for (enum way way = TAG; way < WAYS; way++) {
@@ -202,10 +200,9 @@ static void test_no_copies(void **state)
 }
 
 /* What was registered for a message is there for the next one, wherever that lies in the allocation. */
-static void test_kept(void **state)
+API_TEST_WITH(test_kept, setup, teardown)
 {
     char *from = device_new(ROOM), *to = device_new(ROOM);
-    struct cw_pair *pair = *state;
     uint64_t registered;
 
     open_plain(pair);
@@ -221,10 +218,9 @@ static void test_kept(void **state)
 }
 
 /* An allocation that begins and ends within pages of the host. */
-static void test_within_pages(void **state)
+API_TEST_WITH(test_within_pages, setup, teardown)
 {
     char *from = device_new(ROOM), *to = device_new(ROOM);
-    struct cw_pair *pair = *state;
 
     standin_narrow(512);
     open_plain(pair);
@@ -239,10 +235,9 @@ static void test_within_pages(void **state)
 }
 
 /* The sender's device writes: the receiver registers the bytes of the message alone, and only for it. */
-static void test_written_by_the_sender(void **state)
+API_TEST_WITH(test_written_by_the_sender, setup, teardown)
 {
     char *from = device_new(ROOM), *to = device_new(ROOM);
-    struct cw_pair *pair = *state;
     struct cw_sim_stats before, after;
 
     setenv("UCX_RNDV_SCHEME", "put_zcopy", 1);
@@ -260,10 +255,9 @@ static void test_written_by_the_sender(void **state)
 }
 
 /* UCX_RCACHE_ENABLE=n. No descriptor stays open either. */
-static void test_nothing_is_kept(void **state)
+API_TEST_WITH(test_nothing_is_kept, setup, teardown)
 {
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
-    struct cw_pair *pair = *state;
     int fds;
 
     setenv("UCX_RCACHE_ENABLE", "n", 1);
@@ -281,10 +275,9 @@ static void test_nothing_is_kept(void **state)
 }
 
 /* Two devices share the messages. */
-static void test_two_devices(void **state)
+API_TEST_WITH(test_two_devices, setup, teardown)
 {
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
-    struct cw_pair *pair = *state;
     struct cw_sim_knobs knobs;
 
     cw_sim_knobs_default(&knobs);
@@ -303,10 +296,9 @@ static void test_two_devices(void **state)
 }
 
 /* A device that wants aligned addresses: bytes before the first such one are copied by the GPU, the rest is not. */
-static void test_a_device_that_wants_alignment(void **state)
+API_TEST_WITH(test_a_device_that_wants_alignment, setup, teardown)
 {
     char *from = device_new(ROOM), *to = device_new(ROOM);
-    struct cw_pair *pair = *state;
     struct cw_sim_knobs knobs;
 
     cw_sim_knobs_default(&knobs);
@@ -324,10 +316,8 @@ static void test_a_device_that_wants_alignment(void **state)
 /* ---- lifetime ---- */
 
 /* The program frees memory whose registration is kept, and gets other memory at that address. */
-static void test_another_allocation_at_the_address(void **state)
+API_TEST_WITH(test_another_allocation_at_the_address, setup, teardown)
 {
-    struct cw_pair *pair = *state;
-
     open_plain(pair);
     for (unsigned i = 0; i < 3; i++) {
         char *from = device_new(LENGTH), *to, *again;
@@ -350,10 +340,9 @@ static void test_another_allocation_at_the_address(void **state)
 }
 
 /* A registration keeps freed memory from the system, so it ends when the next one is made. */
-static void test_freed_memory_is_given_back(void **state)
+API_TEST_WITH(test_freed_memory_is_given_back, setup, teardown)
 {
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
-    struct cw_pair *pair = *state;
     uint64_t registered;
 
     open_plain(pair);
@@ -373,11 +362,10 @@ static void test_freed_memory_is_given_back(void **state)
 }
 
 /* What is kept is bounded. */
-static void test_many_allocations(void **state)
+API_TEST_WITH(test_many_allocations, setup, teardown)
 {
     static char *froms[MOST_RETAINED + 20];
     const ucp_request_param_t param = cw_param_none();
-    struct cw_pair *pair = *state;
     char *to = device_new(LENGTH);
     const size_t length = 64 << 10;
     ucs_status_ptr_t sent, received;
@@ -412,10 +400,9 @@ static void goes_through_the_host(struct cw_pair *pair, char *from, char *to)
 }
 
 /* Each reason is told once, with what would help. Runs first, as it is told once in a process. */
-static void test_reasons(void **state)
+API_TEST_WITH(test_reasons, setup, teardown)
 {
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
-    struct cw_pair *pair = *state;
     struct cw_sim_knobs knobs;
 
     for (unsigned round = 0; round < 2; round++) {
@@ -458,10 +445,9 @@ static void test_reasons(void **state)
 }
 
 /* Memory of pools, managed memory, and several mapped pieces (as far as the stand-in goes) have none. */
-static void test_memory_without_a_dmabuf(void **state)
+API_TEST_WITH(test_memory_without_a_dmabuf, setup, teardown)
 {
     char *to = device_new(LENGTH), *pool = pool_new(LENGTH);
-    struct cw_pair *pair = *state;
     cuda_ptr managed;
 
     ok(cuMemAllocManaged(&managed, LENGTH, CUDA_MANAGED_GLOBAL));
@@ -476,13 +462,12 @@ static void test_memory_without_a_dmabuf(void **state)
 }
 
 /* Segments of an allocator that maps pieces: messages within one go straight. */
-static void test_mapped_pieces(void **state)
+API_TEST_WITH(test_mapped_pieces, setup, teardown)
 {
     const size_t piece = ROOM / STANDIN_GRAIN * STANDIN_GRAIN + STANDIN_GRAIN;
     const int properties[8] = {1, 0, CUDA_LOCATION_DEVICE, 0};
     const struct cuda_access access = {CUDA_LOCATION_DEVICE, 0, CUDA_ACCESS_READ_WRITE};
     char *to = device_new(LENGTH), *from;
-    struct cw_pair *pair = *state;
     unsigned long long handle;
     cuda_ptr place = 0;
 
@@ -512,10 +497,9 @@ static void test_mapped_pieces(void **state)
 }
 
 /* The device's table is full at one end or at both, at times. */
-static void test_registrations_that_fail(void **state)
+API_TEST_WITH(test_registrations_that_fail, setup, teardown)
 {
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
-    struct cw_pair *pair = *state;
 
     setenv("UCX_RCACHE_ENABLE", "n", 1);
     open_plain(pair);
@@ -529,26 +513,4 @@ static void test_registrations_that_fail(void **state)
     cw_pair_close(pair);
     device_free(from);
     device_free(to);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(test_reasons),
-        T(test_no_copies),
-        T(test_kept),
-        T(test_within_pages),
-        T(test_written_by_the_sender),
-        T(test_nothing_is_kept),
-        T(test_two_devices),
-        T(test_a_device_that_wants_alignment),
-        T(test_another_allocation_at_the_address),
-        T(test_freed_memory_is_given_back),
-        T(test_many_allocations),
-        T(test_memory_without_a_dmabuf),
-        T(test_mapped_pieces),
-        T(test_registrations_that_fail),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,8 +23,6 @@
 #include "standin_memory.h"
 #include "standin_peer.h"
 
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 enum { MESSAGES = 5 };
 
 /* What arrives of these packets is changed. */
@@ -107,9 +105,8 @@ static void one_copy(struct cw_pair *pair, const char *from, char *to, uint64_t 
 }
 
 /* One copy, for which progress does not wait; of device memory, of memory of another device, and of managed memory. */
-static void test_messages_in_a_process(void **state)
+API_TEST_WITH(test_messages_in_a_process, setup, teardown)
 {
-    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to = device_new(LENGTH), *elsewhere;
     cuda_ptr managed[2];
     cuda_context other;
@@ -134,9 +131,8 @@ static void test_messages_in_a_process(void **state)
 }
 
 /* From or to memory of the host nothing is gained by a name. */
-static void test_memory_of_the_host(void **state)
+API_TEST_WITH(test_memory_of_the_host, setup, teardown)
 {
-    struct cw_pair *pair = *state;
     char *host = malloc(LENGTH), *device = device_new(LENGTH);
     ucs_status_t sent;
 
@@ -153,12 +149,11 @@ static void test_memory_of_the_host(void **state)
     free(host);
 }
 
-static void test_puts_and_gets(void **state)
+API_TEST_WITH(test_puts_and_gets, setup, teardown)
 {
     ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
                                 .length = LENGTH};
     const ucp_request_param_t param = cw_param_none();
-    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *there = device_new(LENGTH), *back = device_new(LENGTH);
     ucp_rkey_h rkey;
     ucp_mem_h memh;
@@ -200,9 +195,8 @@ static void test_puts_and_gets(void **state)
 }
 
 /* The device fails: the message comes in pieces, or fails; nothing crashes, and a further message arrives. */
-static void test_a_device_that_fails(void **state)
+API_TEST_WITH(test_a_device_that_fails, setup, teardown)
 {
-    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
     ucs_status_t sent;
 
@@ -237,14 +231,13 @@ static void tell_lie(struct cw_wire_rndv_name *packet)
 }
 
 /* A name that the driver does not confirm is not believed: the bytes come in pieces, and they are the right ones. */
-static void test_names_that_are_not_confirmed(void **state)
+API_TEST_WITH(test_names_that_are_not_confirmed, setup, teardown)
 {
     static const struct cw_wire_rndv_name lies[] = {{.form = 2},
                                                     {.buffer = 1},
                                                     {.start = (uint64_t)-4096, .address = (uint64_t)-4096},
                                                     {.start = (uint64_t)1 << 40, .address = (uint64_t)1 << 40},
                                                     {.size = (uint64_t)1 << 30, .address = 4096}};
-    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
     ucs_status_t sent;
 
@@ -281,19 +274,19 @@ static void breaks(struct cw_pair *pair, const struct cw_wire_rndv_name *what)
     device_free(to);
 }
 
-static void test_an_unknown_form(void **state)
+TEST_WITH(test_an_unknown_form, setup, teardown)
 {
     cw_test_skip_over("tcp", "no names travel over tcp");
     breaks(*state, &(const struct cw_wire_rndv_name){.form = 77});
 }
 
-static void test_bytes_beyond_the_allocation(void **state)
+TEST_WITH(test_bytes_beyond_the_allocation, setup, teardown)
 {
     cw_test_skip_over("tcp", "no names travel over tcp");
     breaks(*state, &(const struct cw_wire_rndv_name){.address = 1 << 20});
 }
 
-static void test_an_allocation_that_wraps_around(void **state)
+TEST_WITH(test_an_allocation_that_wraps_around, setup, teardown)
 {
     cw_test_skip_over("tcp", "no names travel over tcp");
     breaks(*state, &(const struct cw_wire_rndv_name){.size = UINT64_MAX - LENGTH});
@@ -319,9 +312,8 @@ static void begin_copy(struct cw_pair *pair, const char *from, char *to, ucs_sta
 }
 
 /* The program frees either end under the copy: the driver waits for it, and the message is over in good order. */
-static void test_memory_that_is_freed_meanwhile(void **state)
+API_TEST_WITH(test_memory_that_is_freed_meanwhile, setup, teardown)
 {
-    struct cw_pair *pair = *state;
     ucs_status_ptr_t sent, received;
 
     cw_pair_open(pair, &config);
@@ -341,9 +333,8 @@ static void test_memory_that_is_freed_meanwhile(void **state)
 
 #if HAS_CONTEXTS
 /* The context of the receiver's memory is destroyed under the copy: the receive fails, and the process goes on. */
-static void test_a_context_that_is_destroyed_meanwhile(void **state)
+API_TEST_WITH(test_a_context_that_is_destroyed_meanwhile, setup, teardown)
 {
-    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to;
     ucs_status_ptr_t sent, received;
     cuda_context context;
@@ -361,9 +352,8 @@ static void test_a_context_that_is_destroyed_meanwhile(void **state)
 #endif
 
 /* A child that is forked under the copy and ends disturbs nothing. */
-static void test_a_fork_meanwhile(void **state)
+API_TEST_WITH(test_a_fork_meanwhile, setup, teardown)
 {
-    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
     ucs_status_ptr_t sent, received;
     int status;
@@ -400,11 +390,10 @@ static int run_leaver(int fd, const char *argument)
     exit(0);
 }
 
-static void test_an_exit_meanwhile(void **state)
+TEST_WITH(test_an_exit_meanwhile, setup, teardown)
 {
     struct cw_remote remote;
 
-    (void)state;
     cw_remote_start(&remote, "leaver", NULL);
     cw_remote_join(&remote);
 }
@@ -477,12 +466,11 @@ static struct counts receive_all(struct peer *peer, const char *sender)
 }
 
 /* The memory is opened once, each message is one copy, and nothing stays open behind the connection. */
-static void test_messages_between_processes(void **state)
+TEST_WITH(test_messages_between_processes, setup, teardown)
 {
     struct counts counts;
     struct peer peer;
 
-    (void)state;
     cw_test_need_two_processes();
     counts = receive_all(&peer, "same");
     if (is_near()) {
@@ -495,12 +483,11 @@ static void test_messages_between_processes(void **state)
 }
 
 /* Another allocation at the same address is another one: the stand-in ends a program that reads the old one. */
-static void test_memory_that_is_allocated_again(void **state)
+TEST_WITH(test_memory_that_is_allocated_again, setup, teardown)
 {
     struct counts counts;
     struct peer peer;
 
-    (void)state;
     cw_test_need_two_processes();
     counts = receive_all(&peer, "again");
     if (is_near()) {
@@ -511,14 +498,13 @@ static void test_memory_that_is_allocated_again(void **state)
 }
 
 /* The driver opens nothing, as in containers: all arrives through the host, and the log says it once. */
-static void test_memory_that_cannot_be_opened(void **state)
+TEST_WITH(test_memory_that_cannot_be_opened, setup, teardown)
 {
     struct counts counts;
     struct peer peer;
     char text[4096];
     int saved[2], file;
 
-    (void)state;
     cw_test_need_two_processes();
     cw_test_skip_over("tcp", "no names travel over tcp");
     standin_fail("cuIpcOpenMemHandle_v2", 0, CUDA_NOT_SUPPORTED);
@@ -554,7 +540,7 @@ static int run_receiver(int fd, const char *argument)
 }
 
 /* Memory of a pool has no IPC handle: all arrives through the host, and the log says it once. */
-static void test_memory_without_a_handle(void **state)
+TEST_WITH(test_memory_without_a_handle, setup, teardown)
 {
     struct cw_remote remote;
     struct peer peer;
@@ -562,7 +548,6 @@ static void test_memory_without_a_handle(void **state)
     int saved[2], file;
     cuda_ptr from;
 
-    (void)state;
     cw_test_need_two_processes();
     cw_test_skip_over("tcp", "no names travel over tcp");
     ok(cuMemAllocAsync(&from, LENGTH, NULL));
@@ -582,13 +567,12 @@ static void test_memory_without_a_handle(void **state)
 }
 
 /* UCX_TLS without cuda_ipc or rocm_ipc opens nothing. */
-static void test_a_setting_forbids_it(void **state)
+TEST_WITH(test_a_setting_forbids_it, setup, teardown)
 {
     struct counts counts;
     struct peer peer;
     char *tls;
 
-    (void)state;
     cw_test_need_two_processes();
     cw_test_skip_over("tcp", "no names travel over tcp");
     tls = strdup(getenv("UCX_TLS"));
@@ -618,7 +602,7 @@ static int run_victim(int fd, const char *argument)
     return 0;
 }
 
-static void test_a_sender_that_dies(void **state)
+TEST_WITH(test_a_sender_that_dies, setup, teardown)
 {
     const struct cw_pair_config peer_config = {.features = config.features, .peer_mode = true};
     const ucp_request_param_t param = cw_param_none();
@@ -628,7 +612,6 @@ static void test_a_sender_that_dies(void **state)
     struct peer peer;
     double end_s;
 
-    (void)state;
     cw_test_need_two_processes();
     cw_test_skip_over("tcp", "no names travel over tcp");
     cw_remote_start(&remote, "victim", NULL);
@@ -656,32 +639,6 @@ int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {
         {"sender", run_sender}, {"receiver", run_receiver}, {"victim", run_victim}, {"leaver", run_leaver}};
-    const struct CMUnitTest tests[] = {
-        T(test_messages_in_a_process),
-        T(test_memory_of_the_host),
-        T(test_puts_and_gets),
-        T(test_a_device_that_fails),
-        T(test_names_that_are_not_confirmed),
-        T(test_an_unknown_form),
-        T(test_bytes_beyond_the_allocation),
-        T(test_an_allocation_that_wraps_around),
-        T(test_memory_that_is_freed_meanwhile),
-#if HAS_CONTEXTS
-        T(test_a_context_that_is_destroyed_meanwhile),
-#endif
-        T(test_a_fork_meanwhile),
-        T(test_an_exit_meanwhile),
-        T(test_messages_between_processes),
-        T(test_memory_that_is_allocated_again),
-        T(test_memory_that_cannot_be_opened),
-        T(test_memory_without_a_handle),
-        T(test_a_setting_forbids_it),
-        T(test_a_sender_that_dies),
-    };
-    int code;
 
-    if (cw_test_role(argc, argv, roles, sizeof(roles) / sizeof(roles[0]), &code)) {
-        return code;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, sizeof(roles) / sizeof(roles[0]));
 }

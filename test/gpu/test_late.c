@@ -99,39 +99,38 @@ static void send_tag(struct cw_pair *pair, const void *from, void *to, size_t le
     assert_int_equal(cw_pair_wait(pair, receive, "the receive"), UCS_OK);
 }
 
-static void test_tag_send(void **state)
+API_TEST(test_tag_send)
 {
-    begin_late(*state);
-    send_tag(*state, device, copy, SHORT);
+    begin_late(pair);
+    send_tag(pair, device, copy, SHORT);
     cw_pattern_check(copy, SHORT, 7);
 }
 
-static void test_tag_send_long(void **state)
+API_TEST(test_tag_send_long)
 {
-    begin_late(*state);
-    send_tag(*state, device, copy, LONG);
+    begin_late(pair);
+    send_tag(pair, device, copy, LONG);
     cw_pattern_check(copy, LONG, 7);
 }
 
-static void test_tag_recv(void **state)
+API_TEST(test_tag_recv)
 {
-    begin_late(*state);
+    begin_late(pair);
     cw_pattern_fill(copy, SHORT, 9);
-    send_tag(*state, copy, device, SHORT);
+    send_tag(pair, copy, device, SHORT);
     check_device(SHORT, 9);
 }
 
-static void test_tag_recv_long(void **state)
+API_TEST(test_tag_recv_long)
 {
-    begin_late(*state);
+    begin_late(pair);
     cw_pattern_fill(copy, LONG, 9);
-    send_tag(*state, copy, device, LONG);
+    send_tag(pair, copy, device, LONG);
     check_device(LONG, 9);
 }
 
-static void test_msg_recv(void **state)
+API_TEST(test_msg_recv)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     ucp_tag_message_h message;
     ucp_tag_recv_info_t info;
@@ -149,9 +148,8 @@ static void test_msg_recv(void **state)
     check_device(SHORT, 9);
 }
 
-static void test_sync(void **state)
+API_TEST(test_sync)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     ucs_status_ptr_t receive;
 
@@ -209,10 +207,8 @@ static void send_am(struct cw_pair *pair, const void *from, size_t length)
     }
 }
 
-static void test_am_send(void **state)
+API_TEST(test_am_send)
 {
-    struct cw_pair *pair = *state;
-
     begin(pair, UCS_THREAD_MODE_SINGLE);
     set_handler(pair);
     send_am(pair, host, SHORT);
@@ -221,9 +217,8 @@ static void test_am_send(void **state)
     cw_pattern_check(copy, SHORT, 7);
 }
 
-static void test_am_recv(void **state)
+API_TEST(test_am_recv)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
 
     begin(pair, UCS_THREAD_MODE_SINGLE);
@@ -255,10 +250,8 @@ static void stream(struct cw_pair *pair, const void *from, void *to)
     assert_int_equal(cw_pair_wait(pair, receive, "the receive"), UCS_OK);
 }
 
-static void test_stream_send(void **state)
+API_TEST(test_stream_send)
 {
-    struct cw_pair *pair = *state;
-
     begin(pair, UCS_THREAD_MODE_SINGLE);
     stream(pair, host, copy);
     load(STANDIN_CUDA);
@@ -266,10 +259,8 @@ static void test_stream_send(void **state)
     cw_pattern_check(copy, SHORT, 7);
 }
 
-static void test_stream_recv(void **state)
+API_TEST(test_stream_recv)
 {
-    struct cw_pair *pair = *state;
-
     begin(pair, UCS_THREAD_MODE_SINGLE);
     stream(pair, host, copy);
     load(STANDIN_CUDA);
@@ -326,9 +317,8 @@ static void get(struct cw_pair *pair, struct target *target, void *to, size_t le
                                                     &param), "the get"), UCS_OK);
 }
 
-static void test_put(void **state)
+API_TEST(test_put)
 {
-    struct cw_pair *pair = *state;
     struct target target;
 
     begin(pair, UCS_THREAD_MODE_SINGLE);
@@ -342,9 +332,8 @@ static void test_put(void **state)
     target_close(pair, &target);
 }
 
-static void test_get(void **state)
+API_TEST(test_get)
 {
-    struct cw_pair *pair = *state;
     struct target target;
 
     begin(pair, UCS_THREAD_MODE_SINGLE);
@@ -359,9 +348,8 @@ static void test_get(void **state)
     target_close(pair, &target);
 }
 
-static void test_iov(void **state)
+API_TEST(test_iov)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     ucp_dt_iov_t iov[2];
     ucs_status_ptr_t receive;
@@ -378,9 +366,8 @@ static void test_iov(void **state)
 }
 
 /* The call says that the memory is a device's. */
-static void test_told(void **state)
+API_TEST(test_told)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     ucs_status_ptr_t receive;
 
@@ -394,9 +381,8 @@ static void test_told(void **state)
 }
 
 /* The memory is registered, and the call names the handle. */
-static void test_mapped(void **state)
+API_TEST(test_mapped)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
                                    .length = LONG};
@@ -415,9 +401,8 @@ static void test_mapped(void **state)
     assert_int_equal(ucp_mem_unmap(pair->tx->context, memh), UCS_OK);
 }
 
-static void test_sgl(void **state)
+API_TEST(test_sgl)
 {
-    struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
     size_t lengths[2] = {SHORT, SHORT};
     void *buffers[2] = {host, host};
@@ -480,58 +465,33 @@ static void atomic(struct cw_pair *pair, bool in_reply)
     target_close(pair, &target);
 }
 
-static void test_atomic(void **state)
+API_TEST(test_atomic)
 {
-    atomic(*state, false);
+    atomic(pair, false);
 }
 
-static void test_reply(void **state)
+API_TEST(test_reply)
 {
-    atomic(*state, true);
+    atomic(pair, true);
 }
 
 /* The library of AMD's GPUs. */
-static void test_hip(void **state)
+API_TEST(test_hip)
 {
-    begin(*state, UCS_THREAD_MODE_SINGLE);
+    begin(pair, UCS_THREAD_MODE_SINGLE);
     load(STANDIN_HIP);
-    send_tag(*state, device, copy, SHORT);
+    send_tag(pair, device, copy, SHORT);
     cw_pattern_check(copy, SHORT, 7);
 }
 
 /* Calls that take a lock. */
-static void test_multi(void **state)
+API_TEST(test_multi)
 {
-    begin(*state, UCS_THREAD_MODE_MULTI);
+    begin(pair, UCS_THREAD_MODE_MULTI);
     load(STANDIN_CUDA);
-    send_tag(*state, device, copy, SHORT);
+    send_tag(pair, device, copy, SHORT);
     cw_pattern_check(copy, SHORT, 7);
     cw_pattern_fill(copy, SHORT, 9);
-    send_tag(*state, copy, device, SHORT);
+    send_tag(pair, copy, device, SHORT);
     check_device(SHORT, 9);
-}
-
-#define CASE(name) {#name, cw_test(test_##name)}
-
-int main(int argc, char **argv)
-{
-    static const struct {
-        const char *name;
-        struct CMUnitTest test;
-    } cases[] = {
-        CASE(tag_send),  CASE(tag_send_long), CASE(tag_recv),    CASE(tag_recv_long), CASE(msg_recv),
-        CASE(sync),      CASE(am_send),       CASE(am_recv),     CASE(stream_send),   CASE(stream_recv),
-        CASE(put),       CASE(get),           CASE(iov),         CASE(told),          CASE(mapped),
-        CASE(sgl),       CASE(atomic),        CASE(reply),       CASE(hip),           CASE(multi),
-    };
-
-    for (size_t i = 0; argc == 2 && i < sizeof(cases) / sizeof(cases[0]); i++) {
-        if (strcmp(argv[1], cases[i].name) == 0) {
-            const struct CMUnitTest tests[] = {cases[i].test};
-
-            return cmocka_run_group_tests_name("late", tests, NULL, NULL);
-        }
-    }
-    fprintf(stderr, "usage: gpu_late CASE\n");
-    return 2;
 }

@@ -26,8 +26,6 @@
 #include "standin_memory.h"
 #include "standin_peer.h"
 
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 #define PIECE  (2 * STANDIN_GRAIN)
 /* The message begins and ends within pieces. */
 #define PIECES (LENGTH / PIECE + 1)
@@ -269,11 +267,10 @@ static struct counts receive(const char *role, const char *argument, unsigned me
 }
 
 /* One copy for each message, and the pieces are mapped once. */
-static void test_messages(void **state)
+TEST_WITH(test_messages, setup, teardown)
 {
     struct counts counts;
 
-    (void)state;
     cw_test_need_two_processes();
     counts = receive("sender", "same", MESSAGES);
     if (is_near()) {
@@ -286,11 +283,10 @@ static void test_messages(void **state)
 }
 
 /* Other pieces at the same place are other memory. */
-static void test_memory_that_is_mapped_again(void **state)
+TEST_WITH(test_memory_that_is_mapped_again, setup, teardown)
 {
     struct counts counts;
 
-    (void)state;
     cw_test_need_two_processes();
     counts = receive("sender", "again", MESSAGES);
     if (is_near()) {
@@ -301,11 +297,10 @@ static void test_memory_that_is_mapped_again(void **state)
 }
 
 /* What is kept open is bounded. */
-static void test_many_allocations(void **state)
+TEST_WITH(test_many_allocations, setup, teardown)
 {
     struct counts counts;
 
-    (void)state;
     cw_test_need_two_processes();
     cw_test_skip_over("tcp", "no names travel over tcp");
     counts = receive("many", "", MANY);
@@ -315,12 +310,11 @@ static void test_many_allocations(void **state)
 }
 
 /* The driver here maps no memory of others: it comes through the host, and nothing stays. */
-static void test_a_driver_that_refuses(void **state)
+TEST_WITH(test_a_driver_that_refuses, setup, teardown)
 {
     static const char *const calls[] = {"cuMemImportFromShareableHandle", "cuMemMap", "cuMemSetAccess",
                                         "cuMemAddressReserve"};
 
-    (void)state;
     cw_test_need_two_processes();
     cw_test_skip_over("tcp", "no names travel over tcp");
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
@@ -332,11 +326,10 @@ static void test_a_driver_that_refuses(void **state)
 
 /* ---- hostile senders ---- */
 
-static void test_descriptors_of_anything(void **state)
+TEST_WITH(test_descriptors_of_anything, setup, teardown)
 {
     char argument[16];
 
-    (void)state;
     cw_test_need_two_processes();
     cw_test_skip_over("tcp", "no names travel over tcp");
     for (int i = NOTHING; i < LIES; i++) {
@@ -350,11 +343,10 @@ static void test_descriptors_of_anything(void **state)
 }
 
 /* Descriptors that nobody takes are bounded, and take nothing from others. */
-static void test_a_flood_of_descriptors(void **state)
+TEST_WITH(test_a_flood_of_descriptors, setup, teardown)
 {
     struct counts counts;
 
-    (void)state;
     cw_test_need_two_processes();
     cw_test_skip_over("tcp", "no names travel over tcp");
     counts = receive("sender", "flood", MESSAGES);
@@ -449,9 +441,8 @@ static void breaks(void (*how)(struct cw_wire_rndv_name *packet))
     device_free(to);
 }
 
-static void test_names_that_cannot_be(void **state)
+TEST_WITH(test_names_that_cannot_be, setup, teardown)
 {
-    (void)state;
     cw_test_need_two_processes();
     cw_test_skip_over("tcp", "no names travel over tcp");
     breaks(no_piece);
@@ -505,11 +496,10 @@ static void says(char *from, const char *sentence, const char *help)
     assert_non_null(strstr(text, help));
 }
 
-static void test_pieces_without_a_descriptor(void **state)
+TEST_WITH(test_pieces_without_a_descriptor, setup, teardown)
 {
     cuda_ptr ptr;
 
-    (void)state;
     cw_test_need_two_processes();
     cw_test_skip_over("tcp", "no names travel over tcp");
     ptr = reserve();
@@ -518,11 +508,10 @@ static void test_pieces_without_a_descriptor(void **state)
     unmap_all(ptr);
 }
 
-static void test_uneven_pieces(void **state)
+TEST_WITH(test_uneven_pieces, setup, teardown)
 {
     cuda_ptr ptr;
 
-    (void)state;
     cw_test_need_two_processes();
     cw_test_skip_over("tcp", "no names travel over tcp");
     ptr = reserve();
@@ -533,11 +522,10 @@ static void test_uneven_pieces(void **state)
 }
 
 /* Managed memory belongs to one process. */
-static void test_managed_memory(void **state)
+TEST_WITH(test_managed_memory, setup, teardown)
 {
     cuda_ptr ptr;
 
-    (void)state;
     cw_test_need_two_processes();
     cw_test_skip_over("tcp", "no names travel over tcp");
     ok(cuMemAllocManaged(&ptr, LENGTH, CUDA_MANAGED_GLOBAL));
@@ -546,7 +534,7 @@ static void test_managed_memory(void **state)
 }
 
 /* Pinned memory is memory of the host: the sender's driver copies nothing, and nothing is said. */
-static void test_pinned_memory(void **state)
+TEST_WITH(test_pinned_memory, setup, teardown)
 {
     const unsigned copies = standin_calls("cuMemcpyAsync");
     struct cw_remote remote;
@@ -555,7 +543,6 @@ static void test_pinned_memory(void **state)
     int saved[2], file;
     void *from;
 
-    (void)state;
     cw_test_need_two_processes();
     ok(cuMemHostAlloc(&from, LENGTH, CUDA_HOST_PORTABLE));
     cw_remote_start(&remote, "receiver", NULL);
@@ -577,23 +564,6 @@ int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {
         {"sender", run_sender}, {"many", run_many}, {"receiver", run_receiver}, {"victim", run_victim}};
-    const struct CMUnitTest tests[] = {
-        T(test_messages),
-        T(test_memory_that_is_mapped_again),
-        T(test_many_allocations),
-        T(test_a_driver_that_refuses),
-        T(test_descriptors_of_anything),
-        T(test_a_flood_of_descriptors),
-        T(test_names_that_cannot_be),
-        T(test_pieces_without_a_descriptor),
-        T(test_uneven_pieces),
-        T(test_managed_memory),
-        T(test_pinned_memory),
-    };
-    int code;
 
-    if (cw_test_role(argc, argv, roles, sizeof(roles) / sizeof(roles[0]), &code)) {
-        return code;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, sizeof(roles) / sizeof(roles[0]));
 }

@@ -14,7 +14,6 @@
 #include "standin_hip.h"
 
 #define LENGTH  ((size_t)200000)
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 static cuda_context nvidia;
 static char expected[LENGTH], got[LENGTH];
@@ -119,13 +118,12 @@ static void move(struct cw_pair *pair, const struct kind *from, const struct kin
 }
 
 /* A library that takes device memory for the host's, here because UCX_TLS forbids it to look, dies of it. */
-static void test_a_touch_by_the_library_ends_the_program(void **state)
+TEST_WITH(test_a_touch_by_the_library_ends_the_program, setup, teardown)
 {
     const char *tls = getenv("UCX_TLS");
     int status;
     pid_t pid;
 
-    (void)state;
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) { /* which has a driver of its own only in a new image */
@@ -155,7 +153,7 @@ static int touch(void)
 }
 
 /* OPA-11, MEM-10: the types are found, of every kind of memory and from every one to every other. */
-static void test_memory_of_two_makers(void **state)
+API_TEST_WITH(test_memory_of_two_makers, setup, teardown)
 {
     static const ucs_memory_type_t types[] = {UCS_MEMORY_TYPE_ROCM, UCS_MEMORY_TYPE_ROCM, UCS_MEMORY_TYPE_ROCM_MANAGED,
                                               UCS_MEMORY_TYPE_CUDA, UCS_MEMORY_TYPE_HOST};
@@ -165,7 +163,6 @@ static void test_memory_of_two_makers(void **state)
                                    .length = LENGTH};
     ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_MEM_TYPE};
     ucp_context_attr_t supported = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
-    struct cw_pair *pair = *state;
     struct kind from[KINDS], to[KINDS];
     ucp_mem_h memh;
 
@@ -197,9 +194,8 @@ static void test_memory_of_two_makers(void **state)
 
 /* The thread keeps the device that it has chosen, and gets no error of the library's calls, as of a look at an event
  * that is not over. */
-static void test_the_thread_keeps_its_device_and_error(void **state)
+API_TEST_WITH(test_the_thread_keeps_its_device_and_error, setup, teardown)
 {
-    struct cw_pair *pair = *state;
     struct kind from = new_of(UCS_MEMORY_TYPE_ROCM, 0), to = new_of(UCS_MEMORY_TYPE_ROCM, 1);
     int device;
 
@@ -218,14 +214,13 @@ static void test_the_thread_keeps_its_device_and_error(void **state)
 }
 
 /* MEM-10: the library allocates it, zeroed; what is not there is refused. */
-static void test_mem10_allocates(void **state)
+API_TEST_WITH(test_mem10_allocates, setup, teardown)
 {
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS |
                                                  UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
                                    .length = LENGTH,
                                    .flags = UCP_MEM_MAP_ALLOCATE};
     ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_MEM_TYPE | UCP_MEM_ATTR_FIELD_ADDRESS};
-    struct cw_pair *pair = *state;
     struct kind kind = {.type = UCS_MEMORY_TYPE_ROCM};
     ucp_mem_h memh;
 
@@ -246,9 +241,8 @@ static void test_mem10_allocates(void **state)
 
 /* The program resets the device: streams and memory of the library are gone with the program's own. Nothing of them is
  * used again, and new memory is. */
-static void test_a_device_that_is_reset(void **state)
+API_TEST_WITH(test_a_device_that_is_reset, setup, teardown)
 {
-    struct cw_pair *pair = *state;
     struct kind host = new_of(UCS_MEMORY_TYPE_HOST, 0), gpu, other;
 
     open_pair(pair);
@@ -268,10 +262,9 @@ static void test_a_device_that_is_reset(void **state)
 }
 
 /* A transfer is under way when the program resets the device: it ends, whichever way, and the process goes on. */
-static void test_a_reset_under_a_transfer(void **state)
+API_TEST_WITH(test_a_reset_under_a_transfer, setup, teardown)
 {
     const ucp_request_param_t param = cw_param_none();
-    struct cw_pair *pair = *state;
     struct kind host = new_of(UCS_MEMORY_TYPE_HOST, 0), gpu;
     ucs_status_ptr_t received, sent;
 
@@ -296,17 +289,8 @@ static void test_a_reset_under_a_transfer(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        T(test_a_touch_by_the_library_ends_the_program),
-        T(test_memory_of_two_makers),
-        T(test_the_thread_keeps_its_device_and_error),
-        T(test_mem10_allocates),
-        T(test_a_device_that_is_reset),
-        T(test_a_reset_under_a_transfer),
-    };
-
     if (argc > 1 && strcmp(argv[1], "touch") == 0) {
         return touch();
     }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_tests_run(NULL, NULL);
 }

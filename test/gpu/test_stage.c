@@ -12,8 +12,6 @@
 #define LENGTH ((size_t)8 << 20)
 #include "standin_memory.h"
 
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 static int setup(void **state)
 {
     begin();
@@ -36,10 +34,9 @@ static void open_pair(struct cw_pair *pair)
 }
 
 /* No call of progress waits for a copy, and a copy is of a chunk, not of a packet. */
-static void test_progress_waits_for_no_copy(void **state)
+API_TEST_WITH(test_progress_waits_for_no_copy, setup, teardown)
 {
     const ucp_request_param_t param = cw_param_none();
-    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
     unsigned waits, copies;
     ucs_status_ptr_t sent, received;
@@ -63,12 +60,11 @@ static void test_progress_waits_for_no_copy(void **state)
 }
 
 /* OPA-19, DT-1: any length, and a receive with more room than the message needs. */
-static void test_lengths_beside_the_chunks(void **state)
+API_TEST_WITH(test_lengths_beside_the_chunks, setup, teardown)
 {
     static const size_t lengths[] = {(64 << 10) - 1,  64 << 10,      (64 << 10) + 1, (512 << 10) - 1,  512 << 10,
                                      (512 << 10) + 1, (2 << 20) - 1, (2 << 20) + 1,  (3 << 20) + 12345};
     const ucp_request_param_t param = cw_param_none();
-    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
     ucs_status_ptr_t sent, received;
 
@@ -90,12 +86,11 @@ static void test_lengths_beside_the_chunks(void **state)
     cw_pair_close(pair);
 }
 
-static void test_puts_and_gets(void **state)
+API_TEST_WITH(test_puts_and_gets, setup, teardown)
 {
     ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
                                 .length = LENGTH};
     const ucp_request_param_t param = cw_param_none();
-    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *there = device_new(LENGTH), *back = device_new(LENGTH);
     ucs_status_ptr_t result;
     ucp_rkey_h rkey;
@@ -126,11 +121,10 @@ static void test_puts_and_gets(void **state)
 }
 
 /* REQ-27: both ends of a transfer know of which type their memory is. */
-static void test_requests_tell_the_type(void **state)
+API_TEST_WITH(test_requests_tell_the_type, setup, teardown)
 {
     const ucp_request_param_t param = cw_param_none();
     ucp_request_attr_t attr = {.field_mask = UCP_REQUEST_ATTR_FIELD_MEM_TYPE};
-    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
     ucs_status_ptr_t sent, received;
 
@@ -155,7 +149,7 @@ static void test_requests_tell_the_type(void **state)
 }
 
 /* REQ-27, for puts and gets of every way: with a request of their own, and complete within the call. */
-static void test_puts_and_gets_tell_the_type(void **state)
+API_TEST_WITH(test_puts_and_gets_tell_the_type, setup, teardown)
 {
     static const size_t lengths[] = {8, 20000, LENGTH};
     ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
@@ -165,7 +159,6 @@ static void test_puts_and_gets_tell_the_type(void **state)
     ucp_request_param_t param = cw_param_none();
     ucp_request_attr_t attr = {.field_mask = UCP_REQUEST_ATTR_FIELD_MEM_TYPE};
     ucp_mem_attr_t where = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
-    struct cw_pair *pair = *state;
     char *ours = device_new(LENGTH), *host = malloc(LENGTH);
     ucs_status_ptr_t requests[4];
     ucp_rkey_h rkey;
@@ -210,10 +203,9 @@ static void test_puts_and_gets_tell_the_type(void **state)
 }
 
 /* WAK-4: a program that sleeps until the worker's descriptor is readable gets there, though copies wake nobody. */
-static void test_a_sleeper_wakes_for_copies(void **state)
+API_TEST_WITH(test_a_sleeper_wakes_for_copies, setup, teardown)
 {
     const ucp_request_param_t param = cw_param_none();
-    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
     ucs_status_ptr_t sent, received;
     struct pollfd fds[2];
@@ -247,10 +239,9 @@ static void test_a_sleeper_wakes_for_copies(void **state)
 
 #if HAS_CONTEXTS
 /* The program destroys the context under a transfer: nothing of it is touched, and nothing crashes. */
-static void test_a_context_that_goes_meanwhile(void **state)
+API_TEST_WITH(test_a_context_that_goes_meanwhile, setup, teardown)
 {
     const ucp_request_param_t param = cw_param_none();
-    struct cw_pair *pair = *state;
     char *host = malloc(LENGTH), *to;
     ucs_status_ptr_t sent, received;
     cuda_context context;
@@ -276,10 +267,9 @@ static void test_a_context_that_goes_meanwhile(void **state)
 #endif
 
 /* The device fails while a message leaves: the send ends with that, and so does the endpoint, as the peer waits. */
-static void test_a_device_that_fails_the_sender(void **state)
+API_TEST_WITH(test_a_device_that_fails_the_sender, setup, teardown)
 {
     const ucp_request_param_t param = cw_param_none();
-    struct cw_pair *pair = *state;
     char *host = malloc(LENGTH), *from = device_new(LENGTH);
     ucs_status_ptr_t sent, received;
 
@@ -295,11 +285,10 @@ static void test_a_device_that_fails_the_sender(void **state)
 }
 
 /* Once a request is over nothing reads or writes its memory any more, whatever was under way. */
-static void test_closing_under_a_transfer(void **state)
+API_TEST_WITH(test_closing_under_a_transfer, setup, teardown)
 {
     const ucp_request_param_t param = cw_param_none();
     ucp_request_param_t force = cw_param_none();
-    struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
     ucs_status_ptr_t sent, received, closed;
 
@@ -330,23 +319,4 @@ static void test_closing_under_a_transfer(void **state)
     }
     device_free(from);
     device_free(to);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        T(test_progress_waits_for_no_copy),
-        T(test_lengths_beside_the_chunks),
-        T(test_puts_and_gets),
-        T(test_requests_tell_the_type),
-        T(test_puts_and_gets_tell_the_type),
-        T(test_a_sleeper_wakes_for_copies),
-#if HAS_CONTEXTS
-        T(test_a_context_that_goes_meanwhile),
-#endif
-        T(test_a_device_that_fails_the_sender),
-        T(test_closing_under_a_transfer),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,11 +74,10 @@ static char *device_of(unsigned device)
     return ptr;
 }
 
-static void test_threads_with_any_context(void **state)
+TEST(test_threads_with_any_context)
 {
     struct job jobs[THREADS];
 
-    (void)state;
     ok(cuInit(0));
     for (int i = 0; i < STANDIN_DEVICES; i++) {
         ok(cuDevicePrimaryCtxRetain(&contexts[i], i));
@@ -107,11 +106,4 @@ static void test_threads_with_any_context(void **state)
         free(jobs[i].scratch);
     }
     assert_int_equal(standin_events(), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_threads_with_any_context)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

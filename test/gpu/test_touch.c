@@ -131,15 +131,13 @@ static int status_of(enum touch which)
     return status;
 }
 
-static void test_a_library_that_touches_nothing_passes(void **state)
+TEST(test_a_library_that_touches_nothing_passes)
 {
-    (void)state;
     assert_int_equal(status_of(NONE), 0);
 }
 
-static void test_a_library_that_touches_device_memory_fails(void **state)
+TEST(test_a_library_that_touches_device_memory_fails)
 {
-    (void)state;
     for (enum touch which = PACKED; which < TOUCHES; which++) {
         const int status = status_of(which);
 
@@ -152,10 +150,5 @@ static void test_a_library_that_touches_device_memory_fails(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_library_that_touches_nothing_passes),
-        cmocka_unit_test(test_a_library_that_touches_device_memory_fails),
-    };
-
-    return (argc > 1) ? run_messages(argv[1]) : cmocka_run_group_tests(tests, NULL, NULL);
+    return (argc > 1) ? run_messages(argv[1]) : cw_tests_run(NULL, NULL);
 }

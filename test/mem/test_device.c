@@ -16,7 +16,6 @@
 #include "sim.h"
 
 #define LARGEST ((size_t)4 << 20)
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 static const size_t sizes[] = {0, 1, 8, 200, 4096, 8193, 65536, 300001, (size_t)1 << 20, LARGEST};
 #define NUM_SIZES (sizeof(sizes) / sizeof(sizes[0]))
@@ -167,13 +166,12 @@ static ucp_request_param_t param_of(const struct memory *memory, size_t turn)
 
 /* ---- the proof ---- */
 
-static void test_a_touch_ends_the_program(void **state)
+TEST_WITH(test_a_touch_ends_the_program, setup, teardown)
 {
     char *ptr = device_alloc(100);
     int status;
     pid_t pid;
 
-    (void)state;
     if (!device_is_apart) {
         skip();
     }
@@ -228,9 +226,8 @@ static void exchange_tag(struct cw_pair *pair, size_t length, int ends, enum ord
 }
 
 /* TAG-10 */
-static void test_tag_messages_of_all_sizes(void **state)
+API_TEST_WITH(test_tag_messages_of_all_sizes, setup, teardown)
 {
-    struct cw_pair *pair = *state;
     size_t turn = 0;
 
     open_pair(pair);
@@ -244,11 +241,10 @@ static void test_tag_messages_of_all_sizes(void **state)
 }
 
 /* OPA-19: several entries of one message, of the GPU all of them. */
-static void test_tag_messages_of_several_entries(void **state)
+API_TEST_WITH(test_tag_messages_of_several_entries, setup, teardown)
 {
     enum { ENTRIES = 5 };
     ucp_dt_iov_t from_iov[ENTRIES], to_iov[ENTRIES];
-    struct cw_pair *pair = *state;
     ucp_request_param_t send, recv;
     ucs_status_ptr_t sent, received;
 
@@ -311,9 +307,8 @@ static ucs_status_t on_am(void *arg, const void *header, size_t header_length, v
 }
 
 /* AMR-36 */
-static void test_active_messages_of_all_sizes(void **state)
+API_TEST_WITH(test_active_messages_of_all_sizes, setup, teardown)
 {
-    struct cw_pair *pair = *state;
     struct am am = {.pair = pair};
     ucp_am_handler_param_t handler = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                                                     UCP_AM_HANDLER_PARAM_FIELD_ARG,
@@ -347,9 +342,8 @@ static void test_active_messages_of_all_sizes(void **state)
     cw_pair_close(pair);
 }
 
-static void test_streams_of_all_sizes(void **state)
+API_TEST_WITH(test_streams_of_all_sizes, setup, teardown)
 {
-    struct cw_pair *pair = *state;
     size_t turn = 0, length;
 
     open_pair(pair);
@@ -436,9 +430,8 @@ static void put_and_get(struct cw_pair *pair, size_t length, int ends, size_t tu
     memory_free(&back);
 }
 
-static void test_puts_and_gets_of_all_sizes(void **state)
+API_TEST_WITH(test_puts_and_gets_of_all_sizes, setup, teardown)
 {
-    struct cw_pair *pair = *state;
     size_t turn = 0;
 
     open_pair(pair);
@@ -452,12 +445,11 @@ static void test_puts_and_gets_of_all_sizes(void **state)
 
 /* An operation on the processor's words is none on the GPU's: every one is refused where the memory is, whoever would
  * carry it out, and where the operand or the reply buffer is. Nothing changes, and the endpoint goes on. */
-static void test_atomics_are_refused(void **state)
+API_TEST_WITH(test_atomics_are_refused, setup, teardown)
 {
     struct memory there = memory_new(64, GPU), operand = memory_new(8, GPU), host = memory_new(64, HOST);
     ucp_request_param_t param = cw_param_none();
     const ucp_request_param_t none = cw_param_none();
-    struct cw_pair *pair = *state;
     uint64_t reply = 1, one = 1;
     ucs_status_ptr_t result;
     ucp_rkey_h rkey;
@@ -514,7 +506,7 @@ static void test_atomics_are_refused(void **state)
 /* ---- regions and errors ---- */
 
 /* MEM-10, CTX-30 */
-static void test_mem10_allocated_on_the_gpu(void **state)
+API_TEST_WITH(test_mem10_allocated_on_the_gpu, setup, teardown)
 {
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS |
                                                  UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
@@ -525,7 +517,6 @@ static void test_mem10_allocated_on_the_gpu(void **state)
     ucp_context_attr_t context_attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
     ucp_request_param_t param = cw_param_none();
     struct memory there = {.place = GPU}, to = memory_new(10000, HOST);
-    struct cw_pair *pair = *state;
     ucs_status_ptr_t received;
     ucp_mem_h memh;
 
@@ -555,12 +546,11 @@ static void test_mem10_allocated_on_the_gpu(void **state)
 }
 
 /* OPA-11: what is said must be so; memory of the host is none of the GPU's, nor is what lies behind its end. */
-static void test_opa11_memory_of_another_type(void **state)
+API_TEST_WITH(test_opa11_memory_of_another_type, setup, teardown)
 {
     struct memory host = memory_new(100, HOST), device = memory_new(100, GPU);
     const ucp_dt_iov_t mixed[2] = {{.buffer = device.ptr, .length = 50}, {.buffer = host.ptr, .length = 50}};
     ucp_request_param_t param = param_of(&device, 1);
-    struct cw_pair *pair = *state;
 
     open_pair(pair);
     if (device_trusts) {
@@ -581,11 +571,10 @@ static void test_opa11_memory_of_another_type(void **state)
 }
 
 /* The copy of a receive fails: the receive says so, and the endpoint goes on. */
-static void test_a_gpu_that_fails(void **state)
+API_TEST_WITH(test_a_gpu_that_fails, setup, teardown)
 {
     struct memory from = memory_new(4096, HOST), to = memory_new(4096, GPU);
     ucp_request_param_t param = cw_param_none();
-    struct cw_pair *pair = *state;
     ucs_status_ptr_t sent, received;
 
     open_pair(pair);
@@ -605,21 +594,8 @@ static void test_a_gpu_that_fails(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        T(test_a_touch_ends_the_program),
-        T(test_tag_messages_of_all_sizes),
-        T(test_tag_messages_of_several_entries),
-        T(test_active_messages_of_all_sizes),
-        T(test_streams_of_all_sizes),
-        T(test_puts_and_gets_of_all_sizes),
-        T(test_atomics_are_refused),
-        T(test_mem10_allocated_on_the_gpu),
-        T(test_opa11_memory_of_another_type),
-        T(test_a_gpu_that_fails),
-    };
-
     if (device_present != NULL && !device_present()) {
         return 77; /* ctest counts it as skipped */
     }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_tests_run(NULL, NULL);
 }

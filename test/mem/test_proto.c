@@ -563,13 +563,12 @@ static long number_of(const char *name, long otherwise)
     return getenv(name) != NULL ? atol(getenv(name)) : otherwise;
 }
 
-static void test_var31_printed_is_used(void **state)
+TEST(test_var31_printed_is_used)
 {
     const long first = number_of("CW_PROTO_SEED", 1), count = number_of("CW_PROTO_SEEDS", SEEDS);
     unsigned ways, seen = 0, status;
     int report[2];
 
-    (void)state;
     for (long seed = first; seed < first + count; seed++) {
         pid_t pid;
 
@@ -593,11 +592,4 @@ static void test_var31_printed_is_used(void **state)
 
         assert_int_equal(seen & must, must);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_var31_printed_is_used)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -148,12 +148,11 @@ static void cut(int signal_number)
 }
 
 /* The worker ends while the other process is stopped. */
-static void test_stopped_for_good(void **state)
+API_TEST(test_stopped_for_good)
 {
     struct transfer cut = {.memory = NULL};
     struct cw_side side = {0};
 
-    (void)state;
     cw_side_open(&side, &peer_mode);
     begin(&cut, &side, "1");
     stop_in_the_middle(&cut, &side, SIGSTOP);
@@ -164,15 +163,13 @@ static void test_stopped_for_good(void **state)
     end(&cut);
 }
 
-static void test_stopped(void **state)
+API_TEST(test_stopped)
 {
-    (void)state;
     cut(SIGSTOP);
 }
 
-static void test_killed(void **state)
+API_TEST(test_killed)
 {
-    (void)state;
     cut(SIGKILL);
 }
 
@@ -211,11 +208,10 @@ static int make_network(void **state)
 int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {{"sender", sender}};
-    const struct CMUnitTest tests[] = {cw_test(test_stopped), cw_test(test_killed), cw_test(test_stopped_for_good)};
     int code;
 
     if (cw_test_role(argc, argv, roles, sizeof(roles) / sizeof(roles[0]), &code)) {
         return code;
     }
-    return cmocka_run_group_tests(tests, make_network, NULL);
+    return cw_tests_run(make_network, NULL);
 }

@@ -9,10 +9,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -22,8 +18,6 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
-
-#include <cmocka.h>
 
 #include "hostile.h"
 #include "transport/ofi/ofi_wire.h"
@@ -302,32 +296,28 @@ static void no_connection_for(enum cw_ofi_kind kind, uint64_t to, int is_right_w
     end(trap);
 }
 
-static void body_wrong_worker(void *argument)
+CHILD_TEST(test_wrong_worker)
 {
-    (void)argument;
     no_connection_for(CW_OFI_HELLO, 0, 0);
 }
 
-static void body_pings(void *argument)
+CHILD_TEST(test_pings)
 {
-    (void)argument;
     no_connection_for(CW_OFI_PING, 1000, 1);
 }
 
-static void body_replies(void *argument)
+CHILD_TEST(test_replies)
 {
-    (void)argument;
     no_connection_for(CW_OFI_REPLY, 1000, 1);
 }
 
 /* Who knows the worker's address can name others, a few at a time. */
-static void body_foreign(void *argument)
+CHILD_TEST(test_foreign)
 {
     struct cw_party late = {0};
     unsigned calls, i;
     int trap, fds;
 
-    (void)argument;
     begin(&trap);
     fds = cw_open_fds();
     for (i = 0; i < MANY; i++) {
@@ -347,12 +337,11 @@ static void body_foreign(void *argument)
 }
 
 /* The provider knows by then where the hostile peer is. */
-static void body_contradicted(void *argument)
+CHILD_TEST(test_contradicted)
 {
     unsigned i;
     int trap;
 
-    (void)argument;
     begin(&trap);
     dial_honestly();
     for (i = 0; i < PLACES / 2; i++) {
@@ -366,12 +355,11 @@ static void body_contradicted(void *argument)
 
 /* A dial that is said again is one dial; a ping that is said again is answered, by which its sender learns that the
  * process began anew. */
-static void body_again(void *argument)
+CHILD_TEST(test_again)
 {
     struct claim hello = {CW_OFI_HELLO, &own, 5, 0, 0};
     int trap;
 
-    (void)argument;
     begin(&trap);
     say((struct claim){CW_OFI_PING, &own, 1, 1000, 0});
     settle(50);
@@ -388,12 +376,11 @@ static void body_again(void *argument)
 }
 
 /* A drain loop would go on otherwise. */
-static void body_drain(void *argument)
+CHILD_TEST(test_drain)
 {
     unsigned i;
     int trap;
 
-    (void)argument;
     begin(&trap);
     done = 0;
     for (i = 0; i < MANY; i++) {
@@ -406,55 +393,8 @@ static void body_drain(void *argument)
     end(trap);
 }
 
-static void test_wrong_worker(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_wrong_worker, NULL, "dials to another worker");
-}
-
-static void test_pings(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_pings, NULL, "pings for connections that do not exist");
-}
-
-static void test_replies(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_replies, NULL, "replies to dials that do not exist");
-}
-
-static void test_foreign(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_foreign, NULL, "dials in the name of others");
-}
-
-static void test_contradicted(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_contradicted, NULL, "dials in the name of others, from a known address");
-}
-
-static void test_drain(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_drain, NULL, "packets of hostile peers as work");
-}
-
-static void test_again(void **state)
-{
-    (void)state;
-    cw_child_must_pass(body_again, NULL, "packets that are said again");
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_wrong_worker), cmocka_unit_test(test_pings),
-                                       cmocka_unit_test(test_replies),      cmocka_unit_test(test_foreign),
-                                       cmocka_unit_test(test_contradicted), cmocka_unit_test(test_again),
-                                       cmocka_unit_test(test_drain)};
-
     cw_log_watch();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_tests_run(NULL, NULL);
 }

@@ -102,7 +102,7 @@ static int exchange(ucp_ep_h ep, ucp_worker_h from, ucp_worker_h to, unsigned ro
     return failures > 0;
 }
 
-static void test_lie(void **state)
+TEST(test_lie)
 {
     const struct cw_pair_config config = {.no_endpoints = true};
     struct cw_side sides[2] = {{0}};
@@ -116,7 +116,6 @@ static void test_lie(void **state)
     void *address;
     ucp_ep_h ep;
 
-    (void)state;
     cw_side_open(&sides[0], &config);
     cw_side_open(&sides[1], &config);
     address = cw_test_worker_address(sides[1].worker, &length);
@@ -138,12 +137,11 @@ static void test_lie(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_lie)};
     const char *length = getenv("CW_LIES_LENGTH");
 
     if (length != NULL) {
         length_of_all = strtoul(length, NULL, 10);
     }
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_tests_run(NULL, NULL);
 }

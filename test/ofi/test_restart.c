@@ -196,26 +196,19 @@ static void restart(int is_hidden)
     free(addresses[1]);
 }
 
-static void test_restart(void **state)
+API_TEST(test_restart)
 {
-    (void)state;
     restart(0);
 }
 
-static void test_restart_elsewhere(void **state)
+API_TEST(test_restart_elsewhere)
 {
-    (void)state;
     restart(1);
 }
 
 int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {{"live", live}};
-    const struct CMUnitTest tests[] = {cw_test(test_restart), cw_test(test_restart_elsewhere)};
-    int code;
 
-    if (cw_test_role(argc, argv, roles, sizeof(roles) / sizeof(roles[0]), &code)) {
-        return code;
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_test_main(argc, argv, roles, sizeof(roles) / sizeof(roles[0]));
 }

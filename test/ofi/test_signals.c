@@ -71,13 +71,12 @@ static int has_fabric(void)
            access("/sys/class/hfi1", F_OK) == 0;
 }
 
-static void test_not_loaded_by_default(void **state)
+API_TEST(test_not_loaded_by_default)
 {
     const char *tls = getenv("UCX_TLS");
     char *retained = strdup(tls);
     struct cw_side side;
 
-    (void)state;
     if (has_fabric()) {
         free(retained);
         skip();
@@ -91,9 +90,8 @@ static void test_not_loaded_by_default(void **state)
     free(retained);
 }
 
-static void test_process_stays_as_it_was(void **state)
+API_TEST(test_process_stays_as_it_was)
 {
-    struct cw_pair *pair = *state;
     struct sigaction mine = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     struct process before;
 
@@ -108,11 +106,4 @@ static void test_process_stays_as_it_was(void **state)
     compare(&before, "a message");
     cw_pair_close(pair);
     compare(&before, "closing workers");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cw_test(test_not_loaded_by_default), cw_test(test_process_stays_as_it_was)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

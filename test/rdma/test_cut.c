@@ -5,17 +5,14 @@
  * endpoint works (ERR-2, ERR-16, FLU-4).
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
 #include <ucp/api/ucp.h>
+
+#include "runner.h"
 
 enum { LONG = 1 << 20, MESSAGES = 8, WAIT_S = 20, FEATURES = UCP_FEATURE_TAG | UCP_FEATURE_RMA };
 
@@ -220,24 +217,12 @@ static void lost(const char *words)
     free(out);
 }
 
-static void test_cut(void **state)
+TEST_WITH(test_cut, NULL, good_wire)
 {
-    (void)state;
     lost("cut");
 }
 
-static void test_no_carrier(void **state)
+TEST_WITH(test_no_carrier, NULL, good_wire)
 {
-    (void)state;
     lost("down");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_cut, good_wire),
-        cmocka_unit_test_teardown(test_no_carrier, good_wire),
-    };
-
-    return cmocka_run_group_tests_name("rdma_cut", tests, NULL, NULL);
 }

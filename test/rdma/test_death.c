@@ -5,15 +5,9 @@
  * patient for that (UCX_RC_TIMEOUT, UCX_KEEPALIVE_INTERVAL), so a program that is told was told by the watch (ERR-2).
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include <signal.h>
 #include <sys/socket.h>
@@ -22,6 +16,8 @@
 #include <unistd.h>
 
 #include <ucp/api/ucp.h>
+
+#include "runner.h"
 
 enum {
     LONG = 1 << 16,
@@ -298,7 +294,7 @@ static void close_ep(ucp_ep_h ep)
     assert_int_equal(failures, 1);
 }
 
-static void test_killed(void **state)
+TEST(test_killed)
 {
     ucs_status_ptr_t requests[WINDOW];
     struct peer peer;
@@ -306,7 +302,6 @@ static void test_killed(void **state)
     ucp_ep_h ep;
     int kind, i;
 
-    (void)state;
     assert_true(side_open(&here, "rxe0:1", NULL));
     for (kind = IDLE; kind < KINDS; kind++) {
         peer_begin(&peer, 0);
@@ -336,7 +331,7 @@ static void test_killed(void **state)
 }
 
 /* What arrived before the end is handed up before it, though the end was there first to be seen. */
-static void test_last_words(void **state)
+TEST(test_last_words)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
     struct blob address = {0};
@@ -347,7 +342,6 @@ static void test_last_words(void **state)
     char byte;
     int i, value;
 
-    (void)state;
     assert_true(side_open(&here, "rxe0:1", NULL));
     peer_begin(&peer, 1);
     assert_int_equal(ucp_worker_get_address(here.worker, &bytes, &address.length), UCS_OK);
@@ -381,14 +375,13 @@ static void wire(const char *words)
 }
 
 /* The machine of the peer falls silent under requests. */
-static void test_lost(void **state)
+TEST(test_lost)
 {
     ucs_status_ptr_t request;
     struct peer peer;
     ucp_rkey_h key;
     ucp_ep_h ep;
 
-    (void)state;
     if (getenv("CW_WIRE") == NULL) {
         skip();
     }
@@ -407,15 +400,4 @@ static void test_lost(void **state)
     close_ep(ep);
     peer_kill(&peer);
     side_close(&here);
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_last_words),
-        cmocka_unit_test(test_lost),
-    };
-
-    return cmocka_run_group_tests_name("rdma.death", tests, NULL, NULL);
 }

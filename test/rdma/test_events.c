@@ -4,10 +4,6 @@
  * transport stands on it (docs/why/verbs.md).
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -17,8 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "pair.h"
 
 enum { MEMORY = 1 << 20, GRH = 40, SIGNALED = IBV_SEND_SIGNALED };
@@ -39,7 +34,7 @@ static bool readable(int fd, int ms)
 }
 
 /* Between the last poll and arming a completion is told to nobody: after arming one polls again. */
-static void test_armed_late(void **state)
+TEST(test_armed_late)
 {
     const struct cw_verbs_options options = {.events = true};
     struct ibv_cq *cq;
@@ -47,7 +42,6 @@ static void test_armed_late(void **state)
     struct ibv_wc wc;
     void *context;
 
-    (void)state;
     pair_open(&pair, MEMORY, &options);
     cw_verbs_receive(&pair.b, 1, 0, 8);
     cw_verbs_receive(&pair.b, 2, 0, 8);
@@ -76,7 +70,7 @@ static void *destroy_cq(void *cq)
 }
 
 /* What was read of a channel and not acknowledged holds up the end of its queue. */
-static void test_unacknowledged(void **state)
+TEST(test_unacknowledged)
 {
     const struct cw_verbs_options options = {.events = true};
     struct timespec until;
@@ -86,7 +80,6 @@ static void test_unacknowledged(void **state)
     pthread_t thread;
     void *context;
 
-    (void)state;
     pair_open(&pair, MEMORY, &options);
     assert_int_equal(ibv_req_notify_cq(pair.a.send_cq, 0), 0);
     assert_int_equal(pair_post(&pair, 1, IBV_WR_RDMA_WRITE, 0, 8, SIGNALED), 0);
@@ -121,14 +114,13 @@ static int read_events(struct ibv_context *context, int ms, bool *down, bool *up
     return count;
 }
 
-static void test_port(void **state)
+TEST_WITH(test_port, NULL, good_wire)
 {
     struct ibv_port_attr port;
     bool down = false, up = false;
     struct pair pair;
     struct ibv_wc wc;
 
-    (void)state;
     pair_open(&pair, MEMORY, NULL);
     pair_wire("down");
     read_events(pair.a.context, 500, &down, &up);
@@ -155,7 +147,7 @@ static void *destroy_srq(void *srq)
 
 /* An event of a queue that nobody read goes with the queue; one that was read must be acknowledged first. A queue pair
  * in error says nothing here, not even with a shared receive queue (IBV_EVENT_QP_LAST_WQE_REACHED). */
-static void test_unread(void **state)
+TEST(test_unread)
 {
     const struct cw_verbs_options options = {.srq = 16};
     struct ibv_srq_attr mark = {.srq_limit = 2};
@@ -167,7 +159,6 @@ static void test_unread(void **state)
     pthread_t thread;
     void *result;
 
-    (void)state;
     for (int read = 0; read < 2; read++) {
         pair_open(&pair, MEMORY, &options);
         cw_verbs_receive(&pair.b, 1, 0, 8);
@@ -222,13 +213,12 @@ static bool send_datagram(struct pair *pair, struct ibv_ah *ah, uint32_t qkey, s
     return ibv_post_send(pair->a.qp, &wr, &bad) == 0 && pair_await(pair->a.send_cq, &wc) == IBV_WC_SUCCESS;
 }
 
-static void test_datagrams(void **state)
+TEST(test_datagrams)
 {
     const struct cw_verbs_options options = {.type = IBV_QPT_UD};
     struct pair pair;
     struct ibv_wc wc;
 
-    (void)state;
     pair_open(&pair, MEMORY, &options);
     struct ibv_ah *ah = way_to_b(&pair);
     const size_t most = (size_t)128 << pair.a.mtu;
@@ -280,9 +270,8 @@ static void long_datagram(size_t length, size_t space)
     pair_close(&pair);
 }
 
-static void test_long_datagrams(void **state)
+TEST(test_long_datagrams)
 {
-    (void)state;
     long_datagram(8, 4);
     long_datagram(1025, 1024);
     long_datagram(1025, 4096);
@@ -291,14 +280,13 @@ static void test_long_datagrams(void **state)
 }
 
 /* A queue pair whose addresses do not fit each other, and one to nobody. */
-static void test_addresses(void **state)
+TEST(test_addresses)
 {
     const struct cw_verbs_options options = {.timeout = 10, .retries = 1};
     struct cw_verbs_name nobody;
     struct pair pair;
     struct ibv_wc wc;
 
-    (void)state;
     pair_skip_without_devices();
     cw_verbs_open(&pair.a, "rxe0", 4096, &options);
     cw_verbs_open(&pair.b, "rxe1", 4096, &options);
@@ -342,7 +330,7 @@ static long free_kib(void)
 }
 
 /* Many queue pairs: what one costs, of memory and of time. */
-static void test_many(void **state)
+TEST(test_many)
 {
     enum { MANY = 300 };
     const struct cw_verbs_options options = {.srq = 256, .sends = 64};
@@ -350,7 +338,6 @@ static void test_many(void **state)
     struct pair pair;
     double made = 0, ready = 0;
 
-    (void)state;
     pair_open(&pair, MEMORY, &options);
     struct ibv_qp *first = pair.a.qp;
     const long before = free_kib();
@@ -377,33 +364,15 @@ static void test_many(void **state)
 }
 
 /* No program that is started inherits the descriptors of a device. */
-static void test_descriptors(void **state)
+TEST(test_descriptors)
 {
     const struct cw_verbs_options options = {.events = true};
     struct pair pair;
 
-    (void)state;
     pair_open(&pair, MEMORY, &options);
     const int fds[] = {pair.a.context->cmd_fd, pair.a.context->async_fd, pair.a.channel->fd};
     for (int i = 0; i < 3; i++) {
         assert_true(fcntl(fds[i], F_GETFD) & FD_CLOEXEC);
     }
     pair_close(&pair);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_armed_late),
-        cmocka_unit_test(test_unacknowledged),
-        cmocka_unit_test_teardown(test_port, good_wire),
-        cmocka_unit_test(test_unread),
-        cmocka_unit_test(test_datagrams),
-        cmocka_unit_test(test_long_datagrams),
-        cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_descriptors),
-    };
-
-    return cmocka_run_group_tests_name("rdma_events", tests, NULL, NULL);
 }

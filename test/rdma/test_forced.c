@@ -4,17 +4,14 @@
  * and what the other side learns (ERR-2, ERR-16).
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
 #include <ucp/api/ucp.h>
+
+#include "runner.h"
 
 enum {
     WAIT_S = 30,
@@ -149,7 +146,7 @@ static void close_by_force(ucp_ep_h ep)
 
 /* All receives of the server hold packets of a peer that nobody has looked at. The server ends the connection to that
  * peer, and goes on serving others. */
-static void test_unread(void **state)
+TEST(test_unread)
 {
     ucs_status_t failure, failure_of_killer, failure_of_server;
     ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
@@ -164,7 +161,6 @@ static void test_unread(void **state)
     void *blob;
     double until;
 
-    (void)state;
     assert_true(from != NULL && to != NULL);
     side_open(&server, "rxe0:1");
     side_open(&killer, "rxe1:1");
@@ -219,7 +215,7 @@ static void test_unread(void **state)
 
 /* The target of a get breaks its queue pair. The getter learns that from it: the time in which it would notice silence
  * is longer than this test waits. */
-static void test_unmapped(void **state)
+TEST(test_unmapped)
 {
     ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
                                 .length = LONG};
@@ -234,7 +230,6 @@ static void test_unmapped(void **state)
     void *blob;
     double end;
 
-    (void)state;
     if (strstr(getenv("CW_HABITS"), "never") != NULL) {
         free(memory);
         free(copy);
@@ -281,7 +276,7 @@ static int is_over(ucs_status_ptr_t request)
 
 /* Memory is unmapped under the gets of a peer, whose device may miss the refusal of one that is not the next: it would
  * repeat it for longer than this test waits. */
-static void test_unmapped_under_way(void **state)
+TEST(test_unmapped_under_way)
 {
     enum { GETS = 8, TIMES = 6 };
     ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
@@ -296,7 +291,6 @@ static void test_unmapped_under_way(void **state)
     size_t length;
     void *blob;
 
-    (void)state;
     assert_true(memory != NULL && copies != NULL);
     map.address = memory;
     side_open(&server, "rxe0:1");
@@ -361,7 +355,7 @@ static void wire(const char *how)
 }
 
 /* A device that does not complete what it was to stop: the worker that waits for it makes progress meanwhile. */
-static void test_stuck(void **state)
+TEST(test_stuck)
 {
     ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
                                 .length = LONG};
@@ -377,7 +371,6 @@ static void test_stuck(void **state)
     size_t length;
     void *blob;
 
-    (void)state;
     if (strstr(getenv("CW_HABITS"), "never") == NULL) {
         free(from);
         free(to);
@@ -423,16 +416,4 @@ static void test_stuck(void **state)
     side_close(&healthy);
     side_close(&killer);
     side_close(&server);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_unread),
-        cmocka_unit_test(test_unmapped),
-        cmocka_unit_test(test_unmapped_under_way),
-        cmocka_unit_test(test_stuck),
-    };
-
-    return cmocka_run_group_tests_name("rdma_forced", tests, NULL, NULL);
 }

@@ -3,16 +3,13 @@
  * More connections of one worker than the completion queue of the device has room for, at all places of each. Messages
  * by all of them at once arrive once and in order; unit.verbs_many fills the places.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
 #include <time.h>
 #include <ucp/api/ucp.h>
+
+#include "runner.h"
 
 enum { EPS = 320, EACH = 4, HANG_S = 100 };
 
@@ -95,14 +92,13 @@ static void connect_eps(void)
     ucp_worker_release_address(other.worker, address);
 }
 
-static void test_many_connections(void **state)
+TEST(test_many_connections)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
     long before;
     uint32_t got;
     int i, j;
 
-    (void)state;
     side_open(&one, "rxe0:1");
     side_open(&other, "rxe1:1");
     before = free_kib();
@@ -124,13 +120,4 @@ static void test_many_connections(void **state)
     }
     side_close(&one);
     side_close(&other);
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_many_connections),
-    };
-
-    return cmocka_run_group_tests_name("rdma.many", tests, NULL, NULL);
 }

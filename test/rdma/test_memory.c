@@ -4,10 +4,6 @@
  * given back while registered. The contract of a transport stands on it (docs/why/verbs.md).
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <errno.h>
 #include <linux/capability.h>
 #include <pthread.h>
@@ -21,8 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "pair.h"
 
 enum { MEMORY = 4 << 20, PAGE = 4096, SIGNALED = IBV_SEND_SIGNALED };
@@ -43,12 +38,11 @@ static char *map(size_t length, int rights)
     return memory;
 }
 
-static void test_cost(void **state)
+TEST(test_cost)
 {
     static const size_t sizes[] = {PAGE, 64 << 10, 1 << 20, 64 << 20};
     struct pair pair;
 
-    (void)state;
     pair_open(&pair, MEMORY, NULL);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         char *memory = map(sizes[i], PROT_READ | PROT_WRITE);
@@ -72,12 +66,11 @@ static void test_cost(void **state)
 }
 
 /* Memory that cannot be written is registered without rights to write, and read from afar. */
-static void test_read_only(void **state)
+TEST(test_read_only)
 {
     struct pair pair;
     struct ibv_wc wc;
 
-    (void)state;
     pair_open(&pair, MEMORY, NULL);
     char *memory = map(PAGE, PROT_READ | PROT_WRITE);
     strcpy(memory, "constant");
@@ -122,12 +115,11 @@ static void limited(struct pair *pair)
     _exit(ibv_reg_mr(pd, memory, 64 << 10, REMOTE_WRITE) == NULL ? 5 : why == ENOMEM ? 0 : 6);
 }
 
-static void test_locked_limit(void **state)
+TEST(test_locked_limit)
 {
     struct pair pair;
     int status = -1;
 
-    (void)state;
     pair_open(&pair, MEMORY, NULL);
     const pid_t child = fork();
     if (child == 0) {
@@ -138,11 +130,10 @@ static void test_locked_limit(void **state)
     pair_close(&pair);
 }
 
-static void test_odd_registrations(void **state)
+TEST(test_odd_registrations)
 {
     struct pair pair;
 
-    (void)state;
     pair_open(&pair, MEMORY, NULL);
     errno = 0;
     struct ibv_mr *mr = ibv_reg_mr(pair.a.pd, pair.a.memory, 0, REMOTE_WRITE);
@@ -170,12 +161,11 @@ static void test_odd_registrations(void **state)
 
 /* Memory that is given back to the system while registered: the device keeps the old pages, and a cache of
  * registrations by address would read what nobody has any more. */
-static void test_unmapped(void **state)
+TEST(test_unmapped)
 {
     struct pair pair;
     struct ibv_wc wc;
 
-    (void)state;
     pair_open(&pair, MEMORY, NULL);
     memset(pair.b.memory, 1, PAGE);
     char *again = mmap(pair.b.memory, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
@@ -188,13 +178,12 @@ static void test_unmapped(void **state)
 }
 
 /* After a fork both processes write: the registered pages stay those of the parent, without ibv_fork_init(). */
-static void test_fork(void **state)
+TEST(test_fork)
 {
     struct pair pair;
     struct ibv_wc wc;
     int status = -1;
 
-    (void)state;
     pair_open(&pair, MEMORY, NULL);
     memset(pair.b.memory, 1, PAGE);
     print_message("ibv_is_fork_initialized: %d (2: not needed)\n", ibv_is_fork_initialized());
@@ -226,14 +215,13 @@ static enum ibv_wc_status fetch_add(struct pair *pair, size_t offset, size_t len
 }
 
 /* Eight bytes, in the order of the host, at multiples of eight. */
-static void test_atomics(void **state)
+TEST(test_atomics)
 {
     const uint64_t before = 0x0102030405060708u;
     struct pair pair;
     struct ibv_wc wc;
     uint64_t value;
 
-    (void)state;
     pair_open(&pair, MEMORY, NULL);
     memcpy(pair.b.memory, &before, sizeof(before));
     assert_int_equal(fetch_add(&pair, 0, 8, &wc), IBV_WC_SUCCESS);
@@ -265,7 +253,7 @@ static void *add(void *word)
 }
 
 /* Device and processor add to one word at once: sums are lost, as the device says (atomic_cap is not GLOB). */
-static void test_atomic_with_processor(void **state)
+TEST(test_atomic_with_processor)
 {
     enum { ADDS = 20000 };
     struct ibv_device_attr attr;
@@ -274,7 +262,6 @@ static void test_atomic_with_processor(void **state)
     pthread_t thread;
     void *own;
 
-    (void)state;
     pair_open(&pair, MEMORY, NULL);
     uint64_t *word = (uint64_t *)(void *)pair.b.memory;
     adding = true;
@@ -368,7 +355,7 @@ static int destroy_target(struct pair *pair)
     return ibv_destroy_qp(qp);
 }
 
-static void test_revocation(void **state)
+TEST(test_revocation)
 {
     static const struct {
         const char *what;
@@ -384,7 +371,6 @@ static void test_revocation(void **state)
     enum { ROUNDS = 5 };
     struct pair pair;
 
-    (void)state;
     pair_open(&pair, MEMORY, &options);
     assert_true(late_write(&pair, nothing, "nothing"));
     pair_close(&pair);
@@ -400,12 +386,11 @@ static void test_revocation(void **state)
 }
 
 /* Stopping the one that writes is not enough: what is on the wire arrives. */
-static void test_revocation_at_writer(void **state)
+TEST_WITH(test_revocation_at_writer, NULL, good_wire)
 {
     struct pair pair;
     struct ibv_wc wc;
 
-    (void)state;
     pair_open(&pair, MEMORY, NULL);
     pair_wire("delay 200");
     pair.a.memory[0] = 42;
@@ -428,12 +413,11 @@ static void test_revocation_at_writer(void **state)
 }
 
 /* A key that was given back is refused, also when the memory is registered again. */
-static void test_old_key(void **state)
+TEST(test_old_key)
 {
     struct pair pair;
     struct ibv_wc wc;
 
-    (void)state;
     pair_open(&pair, MEMORY, NULL);
     assert_int_equal(ibv_dereg_mr(pair.b.mr), 0);
     pair.b.mr = ibv_reg_mr(pair.b.pd, pair.b.memory, MEMORY, REMOTE_WRITE);
@@ -443,18 +427,4 @@ static void test_old_key(void **state)
     assert_int_equal(pair_post(&pair, 1, IBV_WR_RDMA_WRITE, 0, 8, SIGNALED), 0);
     assert_int_equal(pair_await(pair.a.send_cq, &wc), IBV_WC_REM_ACCESS_ERR);
     pair_close(&pair);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cost),         cmocka_unit_test(test_read_only),
-        cmocka_unit_test(test_locked_limit), cmocka_unit_test(test_odd_registrations),
-        cmocka_unit_test(test_unmapped),     cmocka_unit_test(test_fork),
-        cmocka_unit_test(test_atomics),      cmocka_unit_test(test_atomic_with_processor),
-        cmocka_unit_test(test_revocation),   cmocka_unit_test_teardown(test_revocation_at_writer, good_wire),
-        cmocka_unit_test(test_old_key),
-    };
-
-    return cmocka_run_group_tests_name("rdma_memory", tests, NULL, NULL);
 }

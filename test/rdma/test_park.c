@@ -3,15 +3,10 @@
  * Processes that send to each other by more connections than they keep with a queue pair. Idle ones are parked, and
  * each message arrives once and in order.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -19,6 +14,8 @@
 #include <time.h>
 #include <ucp/api/ucp.h>
 #include <unistd.h>
+
+#include "runner.h"
 
 enum { PROCESSES = 8, ROUNDS = 4, HANG_S = 100, REST_MS = 400 };
 
@@ -154,11 +151,10 @@ static unsigned count_parked(int me)
     return count;
 }
 
-static void test_park(void **state)
+TEST(test_park)
 {
     int i, status, parked = 0;
 
-    (void)state;
     shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(shared != MAP_FAILED);
     for (i = 0; i < PROCESSES; i++) {
@@ -175,13 +171,4 @@ static void test_park(void **state)
     }
     printf("%d connections were parked\n", parked);
     assert_true(parked >= PROCESSES);
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_park),
-    };
-
-    return cmocka_run_group_tests_name("rdma.park", tests, NULL, NULL);
 }

@@ -4,18 +4,13 @@
  * transport stands on it (docs/why/verbs.md).
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "pair.h"
 
 enum { MEMORY = 4 << 20, SIGNALED = IBV_SEND_SIGNALED };
@@ -28,14 +23,13 @@ static int good_wire(void **state)
 }
 
 /* Receives from INIT on, sends from RTS on, and never in RESET. */
-static void test_states(void **state)
+TEST(test_states)
 {
     struct pair pair = {0};
     struct ibv_sge sge;
     struct ibv_recv_wr *bad_recv, recv = {.sg_list = &sge, .num_sge = 1};
     struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
 
-    (void)state;
     pair_skip_without_devices();
     cw_verbs_open(&pair.a, "rxe0", MEMORY, NULL);
     sge = (struct ibv_sge){.addr = (uintptr_t)pair.a.memory, .length = 8, .lkey = pair.a.mr->lkey};
@@ -47,7 +41,7 @@ static void test_states(void **state)
 }
 
 /* A full queue refuses, and names the first that it did not take; so does one whose inline data are too long. */
-static void test_full(void **state)
+TEST(test_full)
 {
     const struct cw_verbs_options options = {.sends = 16, .rnr_retries = 7};
     struct ibv_send_wr wrs[2], *bad = NULL;
@@ -57,7 +51,6 @@ static void test_full(void **state)
     struct ibv_wc wc;
     int posted = 0;
 
-    (void)state;
     pair_open(&pair, MEMORY, &options);
     assert_int_equal(ibv_query_qp(pair.a.qp, &attr, IBV_QP_CAP, &init), 0);
     print_message("asked for 16 sends and 64 bytes inline: %u and %u\n", init.cap.max_send_wr,
@@ -95,14 +88,13 @@ static void test_full(void **state)
 }
 
 /* What the device says it has, and a message that is longer. */
-static void test_limits(void **state)
+TEST(test_limits)
 {
     struct ibv_port_attr port;
     struct pair pair;
     struct ibv_wc wc;
     uint32_t most = 0;
 
-    (void)state;
     pair_skip_without_devices();
     for (uint32_t asked = 64; asked <= 65536; asked *= 2) {
         struct cw_verbs_side side;
@@ -131,14 +123,13 @@ static void test_limits(void **state)
 
 /* Without any signalled request: whether places come back (they do here; other devices give them back only with a
  * completion, so the contract must not count on it). */
-static void test_unsignalled(void **state)
+TEST(test_unsignalled)
 {
     const struct cw_verbs_options options = {.sends = 16};
     struct pair pair;
     struct ibv_wc wc;
     int posted = 0;
 
-    (void)state;
     pair_open(&pair, MEMORY, &options);
     for (int round = 0; round < 50; round++) {
         while (posted < 2000 && pair_post(&pair, 1, IBV_WR_RDMA_WRITE, 0, 8, 0) == 0) {
@@ -161,14 +152,13 @@ static void test_unsignalled(void **state)
 
 /* A wrong key: that request fails, those behind it are flushed, unsignalled ones too, receives as well; the target's
  * queue pair. */
-static void test_error(void **state)
+TEST_WITH(test_error, NULL, good_wire)
 {
     enum { BEHIND = 5, RECEIVES = 3 };
     struct pair pair;
     struct ibv_wc wc;
     int flushed = 0, received = 0;
 
-    (void)state;
     pair_open(&pair, MEMORY, NULL);
     for (int i = 0; i < RECEIVES; i++) {
         cw_verbs_receive(&pair.a, 100, 0, 8);
@@ -208,13 +198,12 @@ static void test_error(void **state)
 }
 
 /* An error completion of what was carried out: the acknowledgement is lost, the bytes are there. */
-static void test_error_of_what_was_done(void **state)
+TEST_WITH(test_error_of_what_was_done, NULL, good_wire)
 {
     const struct cw_verbs_options options = {.timeout = 10, .retries = 1};
     struct pair pair;
     struct ibv_wc wc;
 
-    (void)state;
     pair_open(&pair, MEMORY, &options);
     assert_int_equal(system("tc qdisc replace dev wire1 root netem loss 100%"), 0);
     pair.a.memory[0] = 42;
@@ -226,13 +215,12 @@ static void test_error_of_what_was_done(void **state)
 }
 
 /* Without a receive: counted tries end with an error, 7 waits until there is one. */
-static void test_receiver_not_ready(void **state)
+TEST(test_receiver_not_ready)
 {
     struct cw_verbs_options options = {.rnr_retries = 2, .min_rnr = 14 /* 1.28 ms */};
     struct pair pair;
     struct ibv_wc wc;
 
-    (void)state;
     pair_open(&pair, MEMORY, &options);
     double begin = pair_seconds();
     assert_int_equal(pair_post(&pair, 1, IBV_WR_SEND, 0, 8, SIGNALED), 0);
@@ -255,12 +243,11 @@ static void test_receiver_not_ready(void **state)
 }
 
 /* A receive that is too short is the sender's error and the receiver's. */
-static void test_too_short(void **state)
+TEST(test_too_short)
 {
     struct pair pair;
     struct ibv_wc wc;
 
-    (void)state;
     pair_open(&pair, MEMORY, NULL);
     cw_verbs_receive(&pair.b, 5, 0, 8);
     assert_int_equal(pair_post(&pair, 1, IBV_WR_SEND, 0, 9, SIGNALED), 0);
@@ -276,7 +263,7 @@ static void test_too_short(void **state)
 }
 
 /* A shared receive queue tells once when it falls below its mark; the mark must be set again. */
-static void test_low_water(void **state)
+TEST(test_low_water)
 {
     const struct cw_verbs_options options = {.srq = 64, .rnr_retries = 7};
     struct ibv_srq_attr mark = {.srq_limit = 10}, now;
@@ -285,7 +272,6 @@ static void test_low_water(void **state)
     struct ibv_wc wc;
     int early = 0;
 
-    (void)state;
     pair_open(&pair, MEMORY, &options);
     for (uint64_t i = 0; i < 32; i++) {
         cw_verbs_receive(&pair.b, i, 0, 8);
@@ -311,13 +297,12 @@ static void test_low_water(void **state)
 }
 
 /* Two queue pairs, one completion queue: the later request of one is done before the earlier of the other. */
-static void test_order_between(void **state)
+TEST(test_order_between)
 {
     struct pair pair, second;
     struct ibv_wc wc;
     bool early = false;
 
-    (void)state;
     pair_open(&pair, MEMORY, NULL);
     second = pair;
     second.a.qp = cw_verbs_new_qp(&second.a);
@@ -371,12 +356,11 @@ static int read_then_write(struct pair *pair, unsigned flags, int rounds)
     return passed;
 }
 
-static void test_write_passes_read(void **state)
+TEST_WITH(test_write_passes_read, NULL, good_wire)
 {
     const struct cw_verbs_options options = {.timeout = 12};
     struct pair pair;
 
-    (void)state;
     pair_open(&pair, MEMORY, &options);
     print_message("good wire: %d of 100 reads have bytes of the write behind them\n", read_then_write(&pair, 0, 100));
     pair_wire("loss 2");
@@ -388,23 +372,4 @@ static void test_write_passes_read(void **state)
     assert_int_equal(fenced, 0);
     pair_wire("good");
     pair_close(&pair);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_states),
-        cmocka_unit_test(test_full),
-        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_unsignalled),
-        cmocka_unit_test_teardown(test_error, good_wire),
-        cmocka_unit_test_teardown(test_error_of_what_was_done, good_wire),
-        cmocka_unit_test(test_receiver_not_ready),
-        cmocka_unit_test(test_too_short),
-        cmocka_unit_test(test_low_water),
-        cmocka_unit_test(test_order_between),
-        cmocka_unit_test_teardown(test_write_passes_read, good_wire),
-    };
-
-    return cmocka_run_group_tests_name("rdma_post", tests, NULL, NULL);
 }

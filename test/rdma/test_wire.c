@@ -4,16 +4,11 @@
  * that does what it is told.
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "pair.h"
 
 enum { MEMORY = 1 << 20, TRIPS = 200 };
@@ -67,11 +62,10 @@ static void echo(struct pair *pair, unsigned seed)
     }
 }
 
-static void test_both_ways(void **state)
+TEST_WITH(test_both_ways, NULL, good_wire)
 {
     struct pair pair;
 
-    (void)state;
     pair_open(&pair, MEMORY, NULL);
     const uint64_t before = counter("wire0", "tx_bytes");
     for (unsigned seed = 0; seed < 3; seed++) {
@@ -82,12 +76,11 @@ static void test_both_ways(void **state)
     pair_close(&pair);
 }
 
-static void test_link_local(void **state)
+TEST_WITH(test_link_local, NULL, good_wire)
 {
     struct pair pair;
     struct ibv_wc wc;
 
-    (void)state;
     pair_skip_without_devices();
     cw_verbs_open(&pair.a, "rxe0", 4096, NULL);
     cw_verbs_open(&pair.b, "rxe1", 4096, NULL);
@@ -133,31 +126,27 @@ static void bad_wire(const char *words)
     pair_close(&pair);
 }
 
-static void test_loss(void **state)
+TEST_WITH(test_loss, NULL, good_wire)
 {
-    (void)state;
     bad_wire("loss 1");
 }
 
-static void test_reorder(void **state)
+TEST_WITH(test_reorder, NULL, good_wire)
 {
-    (void)state;
     bad_wire("reorder 1");
 }
 
-static void test_double(void **state)
+TEST_WITH(test_double, NULL, good_wire)
 {
-    (void)state;
     bad_wire("double 5");
 }
 
-static void test_delay(void **state)
+TEST_WITH(test_delay, NULL, good_wire)
 {
     const struct cw_verbs_options options = {.timeout = 18};
     struct pair pair;
     struct ibv_wc wc;
 
-    (void)state;
     pair_open(&pair, 4096, &options);
     pair_wire("delay 50");
     const double begin = pair_seconds();
@@ -170,7 +159,7 @@ static void test_delay(void **state)
 
 /* The share of packets that are lost is what was asked for: writes of one packet each are not answered one by one, so
  * datagrams are counted, which nobody sends again. */
-static void test_share_of_loss(void **state)
+TEST_WITH(test_share_of_loss, NULL, good_wire)
 {
     enum { DATAGRAMS = 1000, ROOM = 64 };
     const struct cw_verbs_options options = {.type = IBV_QPT_UD, .receives = DATAGRAMS, .sends = DATAGRAMS};
@@ -178,7 +167,6 @@ static void test_share_of_loss(void **state)
     struct ibv_wc wc;
     int arrived = 0;
 
-    (void)state;
     pair_open(&pair, ROOM, &options);
     struct ibv_ah_attr way = {.is_global = 1,
                               .port_num = 1,
@@ -210,13 +198,12 @@ static void test_share_of_loss(void **state)
 }
 
 /* A wire that is cut: nothing arrives, the sender's device gives up after its retries, and a new pair works later. */
-static void test_cut(void **state)
+TEST_WITH(test_cut, NULL, good_wire)
 {
     const struct cw_verbs_options options = {.timeout = 10, .retries = 2};
     struct pair pair;
     struct ibv_wc wc;
 
-    (void)state;
     pair_open(&pair, 4096, &options);
     pair_wire("cut");
     pair.a.memory[0] = 42;
@@ -233,13 +220,12 @@ static void test_cut(void **state)
 }
 
 /* Seven retries are without end on this device, where others give up behind the seventh: the transport asks for six. */
-static void test_seven_retries(void **state)
+TEST_WITH(test_seven_retries, NULL, good_wire)
 {
     struct cw_verbs_options options = {.timeout = 10, .retries = 7};
     struct pair pair;
     struct ibv_wc wc;
 
-    (void)state;
     pair_open(&pair, MEMORY, &options);
     pair_wire("cut");
     assert_int_equal(pair_post(&pair, 1, IBV_WR_RDMA_WRITE, 0, 1, IBV_SEND_SIGNALED), 0);
@@ -253,17 +239,4 @@ static void test_seven_retries(void **state)
     assert_int_equal(pair_await(pair.a.send_cq, &wc), IBV_WC_RETRY_EXC_ERR);
     pair_wire("good");
     pair_close(&pair);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_both_ways, good_wire),     cmocka_unit_test_teardown(test_link_local, good_wire),
-        cmocka_unit_test_teardown(test_loss, good_wire),          cmocka_unit_test_teardown(test_reorder, good_wire),
-        cmocka_unit_test_teardown(test_double, good_wire),        cmocka_unit_test_teardown(test_delay, good_wire),
-        cmocka_unit_test_teardown(test_share_of_loss, good_wire), cmocka_unit_test_teardown(test_cut, good_wire),
-        cmocka_unit_test_teardown(test_seven_retries, good_wire),
-    };
-
-    return cmocka_run_group_tests_name("rdma_wire", tests, NULL, NULL);
 }

@@ -6,13 +6,10 @@
 #ifndef CW_TEST_SIM_GENERIC_H
 #define CW_TEST_SIM_GENERIC_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "runner.h"
 #include <ucp/api/ucp.h>
 
 struct cw_generic {

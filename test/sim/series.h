@@ -6,12 +6,9 @@
 #ifndef CW_TEST_SIM_SERIES_H
 #define CW_TEST_SIM_SERIES_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
+#include "runner.h"
 
 struct cw_series {
     uint64_t seeds;                /* unless the environment says otherwise */

@@ -3,15 +3,10 @@
  * The worker address of wire/address.h: what was written is read (ADR-1, ADR-4), whatever was damaged is refused
  * (ABU-24, ABU-25), and no bytes make the decoder read outside of the blob.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "test_random.h"
 #include "wire/address.h"
 
@@ -74,14 +69,13 @@ static ucs_status_t decode_tight(const uint8_t *blob, size_t readable)
     return status;
 }
 
-static void the_header_is_as_the_table_says(void **state)
+TEST_WITH(the_header_is_as_the_table_says, random_set_up, NULL)
 {
     static const uint8_t expected[16] = {0x20, 8, 7, 6, 5, 4, 3, 2, 1, 0xff, 0x43, 0x57, 2, 0, 20, 0};
     uint8_t blob[CW_ADDRESS_MAX];
     struct cw_address_writer writer;
     struct cw_address address;
 
-    (void)state;
     cw_address_begin(&writer, blob, 0x0102030405060708u);
     assert_int_equal(cw_address_end(&writer), CW_ADDRESS_HEADER);
     assert_memory_equal(blob, expected, sizeof(expected));
@@ -92,7 +86,7 @@ static void the_header_is_as_the_table_says(void **state)
 }
 
 /* Random entries, at any alignment: the reader finds the first of each id as it was written. */
-static void what_is_written_is_read(void **state)
+TEST_WITH(what_is_written_is_read, random_set_up, NULL)
 {
     uint8_t buffer[CW_ADDRESS_MAX + 8], again[CW_ADDRESS_MAX], expected[256][CW_ADDRESS_ENTRY_MAX];
     struct cw_address_writer writer;
@@ -103,7 +97,6 @@ static void what_is_written_is_read(void **state)
     unsigned round, i, count;
     uint64_t uid;
 
-    (void)state;
     for (round = 0; round < 2000; round++) {
         blob = buffer + round % 8;
         uid = next_random();
@@ -143,7 +136,7 @@ static void what_is_written_is_read(void **state)
 
 /* However small or large the entries are: the writer stops before the blob is longer, or has more entries, than the
  * header can say. */
-static void the_writer_stops_when_the_blob_is_full(void **state)
+TEST_WITH(the_writer_stops_when_the_blob_is_full, random_set_up, NULL)
 {
     uint8_t buffer[CW_ADDRESS_MAX + 16], *place;
     struct cw_address_writer writer;
@@ -151,7 +144,6 @@ static void the_writer_stops_when_the_blob_is_full(void **state)
     size_t size, length, max, found_length;
     unsigned count;
 
-    (void)state;
     for (size = 0; size <= CW_ADDRESS_ENTRY_MAX; size++) {
         memset(buffer, 0xee, sizeof(buffer));
         cw_address_begin(&writer, buffer, size);
@@ -174,13 +166,12 @@ static void the_writer_stops_when_the_blob_is_full(void **state)
 }
 
 /* What was cut off is seen as zeros, as noise, or as the blob's own beginning. */
-static void every_truncation_is_refused(void **state)
+TEST_WITH(every_truncation_is_refused, random_set_up, NULL)
 {
     uint8_t blob[CW_ADDRESS_MAX], cut[CW_ADDRESS_MAX];
     struct cw_address address;
     size_t length, at, i;
 
-    (void)state;
     memset(blob, 0, sizeof(blob));
     length = sample(blob);
     for (at = 0; at < length; at++) {
@@ -209,14 +200,13 @@ static int is_shape(size_t at)
     return at == 0 || (at > CW_ADDRESS_AT_UID + 7 && at < CW_ADDRESS_AT_ENTRIES);
 }
 
-static void every_flipped_bit_is_refused(void **state)
+TEST_WITH(every_flipped_bit_is_refused, random_set_up, NULL)
 {
     uint8_t blob[CW_ADDRESS_MAX];
     struct cw_address address;
     ucs_status_t status;
     size_t length, bit;
 
-    (void)state;
     memset(blob, 0, sizeof(blob));
     length = sample(blob);
     for (bit = 0; bit < length * 8; bit++) {
@@ -253,13 +243,12 @@ static void set_checksum(uint8_t *blob, size_t length)
 }
 
 /* Noise behind a header that is in order, with the right checksum: an attacker can do that. The walk stays inside. */
-static void forged_entries_stay_inside_the_blob(void **state)
+TEST_WITH(forged_entries_stay_inside_the_blob, random_set_up, NULL)
 {
     uint8_t blob[CW_ADDRESS_MAX];
     unsigned round, accepted = 0;
     size_t length, i;
 
-    (void)state;
     for (round = 0; round < 40000; round++) {
         length = CW_ADDRESS_HEADER + next_random() % ((round & 1) ? 12 : CW_ADDRESS_MAX - CW_ADDRESS_HEADER + 1);
         random_bytes(blob, length);
@@ -278,12 +267,11 @@ static void forged_entries_stay_inside_the_blob(void **state)
 
 /* Lengths beyond the limit are refused before the checksum reads so far; random bytes behind any header are harmless
  * as long as what the header promises is readable. */
-static void random_bytes_are_harmless(void **state)
+TEST_WITH(random_bytes_are_harmless, random_set_up, NULL)
 {
     uint8_t blob[CW_ADDRESS_MAX];
     unsigned round;
 
-    (void)state;
     for (round = 0; round < 20000; round++) {
         random_bytes(blob, sizeof(blob));
         if (round & 1) {
@@ -293,12 +281,11 @@ static void random_bytes_are_harmless(void **state)
     }
 }
 
-static void impossible_lengths_are_refused_unread(void **state)
+TEST_WITH(impossible_lengths_are_refused_unread, random_set_up, NULL)
 {
     uint8_t blob[CW_ADDRESS_HEADER];
     unsigned length;
 
-    (void)state;
     for (length = 0; length <= UINT16_MAX; length++) {
         if (length == CW_ADDRESS_HEADER) {
             length = CW_ADDRESS_MAX + 1;
@@ -307,20 +294,4 @@ static void impossible_lengths_are_refused_unread(void **state)
         begin_header(blob, length);
         assert_int_equal(decode_tight(blob, sizeof(blob)), UCS_ERR_INVALID_PARAM);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(the_header_is_as_the_table_says, random_set_up),
-        cmocka_unit_test_setup(what_is_written_is_read, random_set_up),
-        cmocka_unit_test_setup(the_writer_stops_when_the_blob_is_full, random_set_up),
-        cmocka_unit_test_setup(every_truncation_is_refused, random_set_up),
-        cmocka_unit_test_setup(every_flipped_bit_is_refused, random_set_up),
-        cmocka_unit_test_setup(forged_entries_stay_inside_the_blob, random_set_up),
-        cmocka_unit_test_setup(random_bytes_are_harmless, random_set_up),
-        cmocka_unit_test_setup(impossible_lengths_are_refused_unread, random_set_up),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,14 +6,10 @@
 #ifndef CW_TEST_UNIT_TEST_ALONE_H
 #define CW_TEST_UNIT_TEST_ALONE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "runner.h"
 
 #include <ucp/api/ucp.h>
 

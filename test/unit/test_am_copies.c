@@ -4,14 +4,11 @@
  * copied while packets are handed up is counted, and over shared memory the handler gets the ring itself.
  */
 #include <malloc.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "am/am.h"
 #include "am/desc.h"
 #include "api/dispatch.h"
@@ -233,9 +230,8 @@ static void whole(unsigned id, size_t header_length, size_t length)
 static const size_t lengths[] = {0, 1, 8, 48, 49, 200, 1000, 8192, 65536, 390000};
 enum { LENGTHS = sizeof(lengths) / sizeof(lengths[0]) };
 
-static void test_handed_over_where_it_lies(void **state)
+TEST_WITH(test_handed_over_where_it_lies, setup, teardown)
 {
-    (void)state;
     for (unsigned i = 0; i < LENGTHS; i++) {
         for (size_t header = 0; header < 40; header += 13) {
             whole(PLAIN, header, lengths[i]);
@@ -251,11 +247,10 @@ static void test_handed_over_where_it_lies(void **state)
     }
 }
 
-static void test_copied_once_to_be_kept(void **state)
+TEST_WITH(test_copied_once_to_be_kept, setup, teardown)
 {
     static const size_t alignments[] = {1, 64, 4096};
 
-    (void)state;
     for (unsigned i = 0; i < 3 * LENGTHS; i++) {
         worker->am_alignment = alignments[i % 3];
         whole(KEEPER, 13, lengths[i / 3]);
@@ -296,11 +291,10 @@ static void in_pieces(unsigned id, size_t total, size_t part, int placed)
     assert_int_equal(last_attr, UCP_AM_RECV_ATTR_FLAG_DATA);
 }
 
-static void test_pieces_are_copied_once(void **state)
+TEST_WITH(test_pieces_are_copied_once, setup, teardown)
 {
     static const size_t totals[] = {100, 20000, CW_AM_AT_ONCE, CW_AM_AT_ONCE + 1, 5000000};
 
-    (void)state;
 #if defined(__GLIBC__)
     mallopt(M_MMAP_THRESHOLD, 128 << 10); /* as it is before anything long was freed */
 #endif
@@ -335,11 +329,10 @@ static int is_shared(const void *data)
     return 0;
 }
 
-static void test_the_ring_itself(void **state)
+TEST_WITH(test_the_ring_itself, NULL, teardown)
 {
     static uint8_t out[300000];
 
-    (void)state;
     open_over("shm");
     for (unsigned round = 0; round < 20; round++) {
         for (unsigned i = 1; i < LENGTHS - 1; i++) { /* one packet each, whatever the ring is like */
@@ -353,16 +346,4 @@ static void test_the_ring_itself(void **state)
             assert_false(is_shared(last_data));
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_handed_over_where_it_lies, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_copied_once_to_be_kept, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_pieces_are_copied_once, setup, teardown),
-        cmocka_unit_test_teardown(test_the_ring_itself, teardown),
-    };
-
-    return cmocka_run_group_tests_name("unit.am_copies", tests, NULL, NULL);
 }

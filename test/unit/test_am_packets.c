@@ -3,17 +3,14 @@
  * Active message packets of a peer that follows no rules, handed to an open endpoint as a transport would: what breaks
  * the protocol costs the connection, what does not reaches the handler whole, or nobody.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "am/am.h"
 #include "am/desc.h"
 #include "api/dispatch.h"
@@ -151,7 +148,7 @@ static void feed_rts(unsigned id, unsigned flags, uint32_t told, uint64_t send_i
     feed(CW_PACKET_AM_RTS, &rts, sizeof(rts), header_length, length);
 }
 
-static void test_eager_headers(void **state)
+TEST_WITH(test_eager_headers, setup, teardown)
 {
     struct {
         struct cw_wire_am am;
@@ -179,7 +176,7 @@ static void test_eager_headers(void **state)
     assert_int_equal(calls, 1);
 }
 
-static void test_first_headers(void **state)
+TEST_WITH(test_first_headers, setup, teardown)
 {
     static const struct {
         uint32_t told;
@@ -214,9 +211,8 @@ static void test_first_headers(void **state)
     }
 }
 
-static void test_pieces(void **state)
+TEST_WITH(test_pieces, setup, teardown)
 {
-    (void)state;
     feed_first(ID, 5, 100, 1, 5, 0); /* nothing but the header */
     feed_first(KEEPER, 0, 100, 2, 0, 60);
     feed_next(1, 0, 50);
@@ -245,13 +241,12 @@ static size_t address_space(void)
 }
 
 /* Longer than what is given on the peer's word, with any alignment: whole, where it was kept, its header behind it. */
-static void test_long_message(void **state)
+TEST_WITH(test_long_message, setup, teardown)
 {
     static const size_t alignments[] = {0, 64, 65536};
     const size_t total = 5000000, part = 60000;
     size_t at;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(alignments) / sizeof(alignments[0]); i++) {
         worker->am_alignment = alignments[i];
         calls = 0;
@@ -276,11 +271,10 @@ static void test_long_message(void **state)
 }
 
 /* What a peer says it will send is given no memory before it comes. */
-static void test_made_up_lengths(void **state)
+TEST_WITH(test_made_up_lengths, setup, teardown)
 {
     const size_t before = address_space();
 
-    (void)state;
     for (uint32_t i = 0; i < CW_MAX_UNFINISHED; i++) {
         feed_first(ID, 0, UINT64_C(1) << 38, i, 0, 10);
         assert_int_equal(ep->state, CW_EP_OPEN);
@@ -290,7 +284,7 @@ static void test_made_up_lengths(void **state)
     assert_int_equal(ep->state, CW_EP_OPEN);
 }
 
-static void test_wrong_pieces(void **state)
+TEST_WITH(test_wrong_pieces, setup, teardown)
 {
     static const struct {
         uint32_t message;
@@ -311,9 +305,8 @@ static void test_wrong_pieces(void **state)
     is_lost();
 }
 
-static void test_too_many_unfinished(void **state)
+TEST_WITH(test_too_many_unfinished, setup, teardown)
 {
-    (void)state;
     for (uint32_t i = 0; i < CW_MAX_UNFINISHED; i++) {
         feed_first(ID, 0, 100, i, 0, 10);
         assert_int_equal(ep->state, CW_EP_OPEN);
@@ -322,7 +315,7 @@ static void test_too_many_unfinished(void **state)
     is_lost();
 }
 
-static void test_rts_headers(void **state)
+TEST_WITH(test_rts_headers, setup, teardown)
 {
     static const struct {
         unsigned flags;
@@ -348,13 +341,12 @@ static void test_rts_headers(void **state)
 }
 
 /* The announcement of nothing: who fetches it learns that it never comes. */
-static void test_made_up_announcement(void **state)
+TEST_WITH(test_made_up_announcement, setup, teardown)
 {
     ucp_request_param_t param = {.op_attr_mask = 0};
     ucs_status_ptr_t fetch;
     char in[100];
 
-    (void)state;
     feed_rts(KEEPER, 0, 0, htole64(UINT64_C(12345) << 32), 0, 0);
     assert_int_equal(calls, 1);
     assert_int_equal(ep->state, CW_EP_OPEN);
@@ -369,9 +361,8 @@ static void test_made_up_announcement(void **state)
 }
 
 /* What the program kept and never gave back ends with the worker. */
-static void test_kept_for_good(void **state)
+TEST_WITH(test_kept_for_good, setup, teardown)
 {
-    (void)state;
     feed_eager(am_of(KEEPER, CW_WIRE_AM_REPLY, 3), 8, 3, 10);
     feed_rts(KEEPER, 0, 3, htole64(77), 3, 0);
     feed_first(KEEPER, 3, 100, 1, 3, 10);
@@ -381,11 +372,10 @@ static void test_kept_for_good(void **state)
 }
 
 /* AMR-16: what a handler refuses is not kept. */
-static void test_refused_is_not_kept(void **state)
+TEST_WITH(test_refused_is_not_kept, setup, teardown)
 {
     const struct cw_list *kept_list = &worker->am->retained;
 
-    (void)state;
     for (unsigned i = 0; i < 3; i++) {
         answer = (i == 0) ? UCS_INPROGRESS : (i == 1) ? UCS_ERR_NO_MEMORY : UCS_OK;
         feed_eager(am_of(KEEPER, 0, 3), 8, 3, 10);
@@ -405,11 +395,10 @@ static void test_refused_is_not_kept(void **state)
 }
 
 /* AMR-23: pieces for an endpoint that the program has closed take no memory. */
-static void test_pieces_for_a_closed_endpoint(void **state)
+TEST_WITH(test_pieces_for_a_closed_endpoint, setup, teardown)
 {
     const struct cw_am_desc *desc;
 
-    (void)state;
     ep->handle = CW_HANDLE_CLOSED;
     feed_first(KEEPER, 3, CW_AM_AT_ONCE, 1, 3, 10);
     desc = cw_container_of(cw_op_ep(ep)->reassembly.partial.next, struct cw_am_desc, in.link);
@@ -424,14 +413,13 @@ static void test_pieces_for_a_closed_endpoint(void **state)
 }
 
 /* AMR-31: a receive for which there is no memory has the message all the same. */
-static void test_receive_without_memory(void **state)
+TEST_WITH(test_receive_without_memory, setup, teardown)
 {
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE, .datatype = ucp_dt_make_iov()};
     char in[100] = {0};
     ucp_dt_iov_t iov[3] = {{in, 30}, {in + 30, 30}, {in + 60, 40}};
     ucs_status_ptr_t sent, result;
 
-    (void)state;
     sent = ucp_am_send_nbx(ep, KEEPER, NULL, 0, in, sizeof(in),
                            &(ucp_request_param_t){.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
                                                   .flags = UCP_AM_SEND_FLAG_RNDV});
@@ -502,11 +490,10 @@ static int is_told(const char *text)
 #endif
 }
 
-static void test_released_twice(void **state)
+TEST_WITH(test_released_twice, setup, teardown)
 {
     char text[4096];
 
-    (void)state;
     if (!ASSERTS) {
         skip();
     }
@@ -516,26 +503,4 @@ static void test_released_twice(void **state)
     feed_rts(KEEPER, 0, 3, htole64(77), 3, 0);
     says(release_twice, retained, text, sizeof(text));
     assert_true(is_told(text));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_eager_headers, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_first_headers, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_pieces, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_long_message, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_made_up_lengths, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_wrong_pieces, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_too_many_unfinished, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_rts_headers, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_made_up_announcement, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_kept_for_good, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_refused_is_not_kept, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_pieces_for_a_closed_endpoint, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_receive_without_memory, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_released_twice, setup, teardown),
-    };
-
-    return cmocka_run_group_tests_name("unit.am_packets", tests, NULL, NULL);
 }

@@ -4,13 +4,10 @@
  * with packets of a peer that follows no rules: what breaks the protocol costs the connection, what asks for memory
  * that is not to be had is refused, and nothing else is touched. AMO-10..13, AMO-17, RMA-12, OPA-16.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "core/ep.h"
 #include "core/rkey.h"
 #include "core/worker.h"
@@ -166,7 +163,7 @@ static void is_lost(void)
 
 /* ---- what an owner takes ---- */
 
-static void test_request_headers(void **state)
+TEST_WITH(test_request_headers, setup, teardown)
 {
     static const unsigned bad[][2] = {{6, 8}, {255, 4}, {0, 0}, {0, 1}, {1, 2}, {2, 16}, {3, 255}, {5, 12}};
     struct cw_wire_amo packet;
@@ -231,9 +228,8 @@ static void check_ops(void)
 }
 
 /* AMO-10, AMO-12, AMO-13, by packets and directly. */
-static void test_every_operation(void **state)
+TEST_WITH(test_every_operation, setup, teardown)
 {
-    (void)state;
     check_ops();
     cw_rkey_set_local(rkey, (char *)words);
     rkey->validity = &rkey->key.token;
@@ -241,7 +237,7 @@ static void test_every_operation(void **state)
 }
 
 /* Posted: the connection stays, the memory stays as it is, the next flush says it. */
-static void test_refused_posted(void **state)
+TEST_WITH(test_refused_posted, setup, teardown)
 {
     const uint64_t first = address_of(words), end = address_of(&words[WORDS]);
     const struct {
@@ -257,7 +253,6 @@ static void test_refused_posted(void **state)
         {first + 2, 4, UCS_ERR_INVALID_PARAM},     {end - 8, 8, UCS_OK},
     };
 
-    (void)state;
     for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct cw_wire_amo packet = packet_of(CW_WIRE_AMO_ADD, bad[i].size, bad[i].address);
 
@@ -271,13 +266,12 @@ static void test_refused_posted(void **state)
     assert_true(words[WORDS - 1] == background + 1);
 }
 
-static void test_wrong_rights(void **state)
+TEST_WITH(test_wrong_rights, setup, teardown)
 {
     static const unsigned prots[] = {UCP_MEM_MAP_PROT_LOCAL_READ | UCP_MEM_MAP_PROT_LOCAL_WRITE,
                                      UCP_MEM_MAP_PROT_REMOTE_READ, UCP_MEM_MAP_PROT_REMOTE_WRITE};
     uint64_t reply = 7;
 
-    (void)state;
     for (unsigned i = 0; i < sizeof(prots) / sizeof(prots[0]); i++) {
         ucp_rkey_destroy(rkey);
         assert_int_equal(ucp_mem_unmap(context, memh), UCS_OK);
@@ -295,11 +289,10 @@ static void test_wrong_rights(void **state)
 }
 
 /* Forged and stale keys (RMA-12). */
-static void test_wrong_tokens(void **state)
+TEST_WITH(test_wrong_tokens, setup, teardown)
 {
     uint64_t reply = 7;
 
-    (void)state;
     rkey->key.token ^= 1;
     assert_int_equal(wait_for(amo(UCP_ATOMIC_OP_ADD, 1, &reply, 8, address_of(words))), UCS_ERR_INVALID_ADDR);
     assert_int_equal(wait_for(amo(UCP_ATOMIC_OP_ADD, 1, NULL, 8, address_of(words))), UCS_OK);
@@ -315,11 +308,10 @@ static void test_wrong_tokens(void **state)
 }
 
 /* Who asks on and on and takes no answers is stopped. */
-static void test_flood(void **state)
+TEST_WITH(test_flood, setup, teardown)
 {
     struct cw_wire_amo packet = packet_of(CW_WIRE_AMO_ADD, 8, address_of(&words[WORD]));
 
-    (void)state;
     packet.reply_id = htole64(12345);
     for (unsigned i = 0; i < 10000000 && ep->state == CW_EP_OPEN; i++) {
         feed(CW_PACKET_AMO, &packet, sizeof(packet));
@@ -349,7 +341,7 @@ static uint64_t last_id(void)
     return ((struct cw_wire_amo *)cw_request_state(request))->reply_id;
 }
 
-static void test_reply_headers(void **state)
+TEST_WITH(test_reply_headers, setup, teardown)
 {
     static const int32_t bad[] = {1, 77, INT32_MAX, UCS_ERR_LAST, INT32_MIN};
     const size_t exact = sizeof(struct cw_wire_amo_reply);
@@ -374,13 +366,12 @@ static void test_reply_headers(void **state)
     }
 }
 
-static void test_reply_twice(void **state)
+TEST_WITH(test_reply_twice, setup, teardown)
 {
     uint32_t reply[2] = {7, 7};
     ucs_status_ptr_t request;
     uint64_t id;
 
-    (void)state;
     request = amo(UCP_ATOMIC_OP_ADD, 1, reply, 4, address_of(&words[WORD]));
     id = last_id();
     feed_reply(id, UCS_OK, UINT64_MAX, sizeof(struct cw_wire_amo_reply));
@@ -393,7 +384,7 @@ static void test_reply_twice(void **state)
 }
 
 /* An id of something else: of a flush. And of nothing. */
-static void test_reply_to_others(void **state)
+TEST_WITH(test_reply_to_others, setup, teardown)
 {
     const ucp_request_param_t plain = {.op_attr_mask = 0};
     ucs_status_ptr_t request;
@@ -414,7 +405,7 @@ static void test_reply_to_others(void **state)
 }
 
 /* Another peer has nothing to say about it. */
-static void test_reply_from_others(void **state)
+TEST_WITH(test_reply_from_others, setup, teardown)
 {
     const ucp_ep_h first = ep;
     uint64_t reply = 7;
@@ -422,7 +413,6 @@ static void test_reply_from_others(void **state)
     ucp_ep_h other;
     uint64_t id;
 
-    (void)state;
     make_ep();
     other = ep;
     assert_int_equal(wait_for(amo(UCP_ATOMIC_OP_ADD, 0, &reply, 8, address_of(&words[0]))), UCS_OK);
@@ -450,14 +440,13 @@ static void count_call(void *request, ucs_status_t status, void *user_data)
 }
 
 /* AMO-11, AMO-17: complete at once before there is a connection; operand, key and request memory are not needed. */
-static void test_posted_before_connection(void **state)
+TEST_WITH(test_posted_before_connection, setup_idle, teardown)
 {
     static char user[USER_BYTES], untouched[USER_BYTES];
     uint64_t operand = 3;
     ucp_request_param_t param = param_of(8, NULL);
     struct ucp_rkey *key = key_to(memh);
 
-    (void)state;
     memset(user, 0xcc, sizeof(user));
     memset(untouched, 0xcc, sizeof(untouched));
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_REQUEST;
@@ -477,13 +466,12 @@ static void test_posted_before_connection(void **state)
     assert_memory_equal(user, untouched, sizeof(user));
 }
 
-static void test_posted_with_handle(void **state)
+TEST_WITH(test_posted_with_handle, setup, teardown)
 {
     uint64_t operand = 5;
     ucp_request_param_t param = param_of(8, NULL);
     ucs_status_ptr_t request;
 
-    (void)state;
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     param.cb.send = count_call;
     param.user_data = &calls;
@@ -500,13 +488,12 @@ static void test_posted_with_handle(void **state)
 }
 
 /* At most CW_RMA_WINDOW wait for their answer; the others follow (RMA-14). Each value comes once; freed early, too. */
-static void test_window(void **state)
+TEST_WITH(test_window, setup, teardown)
 {
     static uint64_t replies[TIMES];
     static ucs_status_ptr_t requests[TIMES];
     static int seen[TIMES];
 
-    (void)state;
     words[WORD] = 0;
     memset(seen, 0, sizeof(seen));
     for (unsigned i = 0; i < TIMES; i++) {
@@ -531,12 +518,11 @@ static void test_window(void **state)
 }
 
 /* OPA-16: what would have to wait is not done. */
-static void test_forced(void **state)
+TEST_WITH(test_forced, setup, teardown)
 {
     uint64_t operand = 1, reply = 7;
     ucp_request_param_t param = param_of(8, &reply);
 
-    (void)state;
     param.op_attr_mask |= UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
     assert_int_equal(UCS_PTR_STATUS(ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &operand, 1, address_of(&words[WORD]),
                                                       rkey, &param)), UCS_ERR_NO_RESOURCE);
@@ -555,12 +541,11 @@ static void test_forced(void **state)
 
 /* R16: an atomic waits for a get of the same place that is still to be read, and only there; both forms, with a key
  * that reaches the memory, and without. */
-static void test_waits_for_late_gets(void **state)
+TEST_WITH(test_waits_for_late_gets, setup, teardown)
 {
     uint64_t reply[2] = {0};
     ucs_status_ptr_t request;
 
-    (void)state;
     for (int direct = 0; direct < 2; direct++) {
         cw_rkey_set_local(rkey, direct ? (char *)words : NULL);
         rkey->validity = &rkey->key.token;
@@ -586,12 +571,11 @@ static void test_waits_for_late_gets(void **state)
 }
 
 /* A direct atomic behind a fence waits for the packets before it, answered or not (FLU-20). */
-static void test_waits_for_fence(void **state)
+TEST_WITH(test_waits_for_fence, setup, teardown)
 {
     uint64_t first = 7, second = 7;
     ucs_status_ptr_t before, behind;
 
-    (void)state;
     for (int fetching = 0; fetching < 2; fetching++) {
         words[WORD] = 10;
         cw_rkey_set_local(rkey, NULL);
@@ -611,9 +595,8 @@ static void test_waits_for_fence(void **state)
 }
 
 /* A get before a fence is read before anything behind the fence is written, wherever that is. */
-static void test_late_gets_before_fence(void **state)
+TEST_WITH(test_late_gets_before_fence, setup, teardown)
 {
-    (void)state;
     cw_rma_late_add(cw_op_ep(ep)->rma, address_of(&words[WORD]), 8);
     assert_int_equal(ucp_worker_fence(worker), UCS_OK);
     assert_null(amo(UCP_ATOMIC_OP_ADD, 1, NULL, 8, address_of(&words[0])));
@@ -627,13 +610,12 @@ static void test_late_gets_before_fence(void **state)
 }
 
 /* The endpoint ends with atomics in every state. */
-static void test_end_of_endpoint(void **state)
+TEST_WITH(test_end_of_endpoint, setup, teardown)
 {
     static uint64_t replies[2 * CW_RMA_WINDOW];
     static ucs_status_ptr_t requests[2 * CW_RMA_WINDOW];
     const ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
 
-    (void)state;
     for (unsigned i = 0; i < 2 * CW_RMA_WINDOW; i++) {
         replies[i] = 7;
         requests[i] = amo(UCP_ATOMIC_OP_ADD, 1, &replies[i], 8, address_of(&words[WORD]));
@@ -644,30 +626,4 @@ static void test_end_of_endpoint(void **state)
         assert_int_equal(wait_for(requests[i]), UCS_ERR_CANCELED);
         assert_true(replies[i] == 7);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_request_headers, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_every_operation, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_refused_posted, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_wrong_rights, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_wrong_tokens, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_flood, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_reply_headers, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_reply_twice, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_reply_to_others, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_reply_from_others, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_posted_before_connection, setup_idle, teardown),
-        cmocka_unit_test_setup_teardown(test_posted_with_handle, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_window, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_forced, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_waits_for_late_gets, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_waits_for_fence, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_late_gets_before_fence, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_end_of_endpoint, setup, teardown),
-    };
-
-    return cmocka_run_group_tests_name("unit.amo_packets", tests, NULL, NULL);
 }

@@ -3,15 +3,10 @@
  * The copies of base/bytes.h: every distance of both sides in a page that counts as near, and those beside it, with
  * lengths about the border between ways; nothing beside the destination changes.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "base/bytes.h"
 
 enum { PAGE = 4096, LONGEST = 3 * PAGE + 77 };
@@ -51,13 +46,12 @@ static void move(void *to, const void *from, size_t length)
     cw_bytes_move(to, from, length);
 }
 
-static void moves_between_what_overlaps(void **state)
+TEST(moves_between_what_overlaps)
 {
     static const size_t lengths[] = {1, 9, 64, 1025, 5000, 20000};
     static char memory[32768], expected[32768];
     size_t i, shift, at;
 
-    (void)state;
     for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         for (shift = 0; shift < 9000; shift = shift * 2 + 1) {
             for (at = 0; at < sizeof(memory); at++) {
@@ -73,7 +67,7 @@ static void moves_between_what_overlaps(void **state)
     }
 }
 
-static void copies_are_the_same_wherever_both_lie(void **state)
+TEST(copies_are_the_same_wherever_both_lie)
 {
     static void (*const copies[])(void *, const void *, size_t) = {cw_bytes_copy_near, cw_bytes_copy_long, any, bytes,
                                                                    shorter, move};
@@ -81,7 +75,6 @@ static void copies_are_the_same_wherever_both_lie(void **state)
     static const size_t aheads[] = {0, 1, 8, 16, 62, 63, 64, 65, 2048, PAGE - 1};
     size_t c, i, k;
 
-    (void)state;
     for (i = 0; i < sizeof(source); i++) {
         source[i] = (uint8_t)(i * 7 + i / 251);
     }
@@ -96,26 +89,14 @@ static void copies_are_the_same_wherever_both_lie(void **state)
 }
 
 /* A destination less than a line behind the source, as addresses in a page. */
-static void what_is_near(void **state)
+TEST(what_is_near)
 {
     uint64_t ahead, page;
 
-    (void)state;
     for (page = 0; page < 3; page++) {
         for (ahead = 0; ahead < PAGE; ahead++) {
             assert_int_equal(cw_bytes_are_near(page * PAGE + 8 * PAGE + 100 + ahead, 7 * PAGE + 100),
                              ahead > 0 && ahead < 64);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copies_are_the_same_wherever_both_lie),
-        cmocka_unit_test(what_is_near),
-        cmocka_unit_test(moves_between_what_overlaps),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

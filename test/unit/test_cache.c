@@ -3,19 +3,14 @@
  * The cache of registrations (mem/cache.h) over a domain that only counts: what is found again, bounds, the order in
  * which registrations go, and what the program reports as unmapped (NB-42).
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <sys/resource.h>
 
-#include <cmocka.h>
-
 #include <ucm/api/ucm.h>
 
+#include "runner.h"
 #include "compat/ucm/share.h"
 #include "mem/cache.h"
 #include "test_log_lines.h"
@@ -90,9 +85,8 @@ static void use(uint64_t begin_at, uint64_t end_at, unsigned rights)
 }
 
 /* Nobody tells of unmapped memory, and the device does not page by itself. */
-static void test_no_cache_without_events(void **state)
+TEST(test_no_cache_without_events)
 {
-    (void)state;
     begin(UINT64_MAX, UINT64_MAX, 0);
     assert_false(cw_cache_is_active(cache));
     assert_null(get(0, PAGE, CW_RIGHT_LOCAL_WRITE));
@@ -106,9 +100,8 @@ static void test_no_cache_without_events(void **state)
     end();
 }
 
-static void test_found_again(void **state)
+TEST(test_found_again)
 {
-    (void)state;
     begin(UINT64_MAX, UINT64_MAX, 1);
     use(PAGE, 3 * PAGE, CW_RIGHT_LOCAL_WRITE);
     use(PAGE + 1, 2 * PAGE, CW_RIGHT_LOCAL_WRITE);
@@ -128,9 +121,8 @@ static void test_found_again(void **state)
 }
 
 /* Memory that cannot be written. */
-static void test_rights_that_memory_lacks(void **state)
+TEST(test_rights_that_memory_lacks)
 {
-    (void)state;
     begin(UINT64_MAX, UINT64_MAX, 1);
     read_only = 1;
     assert_null(get(0, PAGE, CW_RIGHT_LOCAL_WRITE));
@@ -141,12 +133,11 @@ static void test_rights_that_memory_lacks(void **state)
 }
 
 /* UCX_RCACHE_MAX_REGIONS, UCX_RCACHE_MAX_SIZE: what is in use stays, beyond that the oldest goes. */
-static void test_bounds(void **state)
+TEST(test_bounds)
 {
     struct cw_cached *held;
     uint64_t at;
 
-    (void)state;
     begin(3, UINT64_MAX, 1);
     held = get(0, PAGE, CW_RIGHT_LOCAL_WRITE);
     assert_non_null(held);
@@ -177,9 +168,8 @@ static void test_bounds(void **state)
 }
 
 /* The domain is at its own limit: what nobody uses is given back for it. */
-static void test_limit_of_the_domain(void **state)
+TEST(test_limit_of_the_domain)
 {
-    (void)state;
     begin(UINT64_MAX, UINT64_MAX, 1);
     use(0, PAGE, CW_RIGHT_LOCAL_WRITE);
     use(2 * PAGE, 3 * PAGE, CW_RIGHT_LOCAL_WRITE);
@@ -197,7 +187,7 @@ static void test_limit_of_the_domain(void **state)
 
 /* A device that refuses memory is told of once, by a sentence with its reason, and with the limit that the user can
  * raise where that matters. */
-static void test_refusal_is_told_once(void **state)
+TEST(test_refusal_is_told_once)
 {
     static const struct {
         rlim_t limit;
@@ -217,7 +207,6 @@ static void test_refusal_is_told_once(void **state)
     struct cw_memh *memh;
     char bytes[8];
 
-    (void)state;
     assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &before), 0);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         now = (struct rlimit){cases[i].limit, before.rlim_max};
@@ -253,11 +242,10 @@ static void test_refusal_is_told_once(void **state)
 }
 
 /* What overlaps with a reported range is not used again; what is in use ends with that. */
-static void test_reported_ranges(void **state)
+TEST(test_reported_ranges)
 {
     struct cw_cached *held;
 
-    (void)state;
     begin(UINT64_MAX, UINT64_MAX, 0);
     ucm_set_external_event(UCM_EVENT_VM_UNMAPPED);
     use(0, PAGE, CW_RIGHT_LOCAL_WRITE);
@@ -280,9 +268,8 @@ static void test_reported_ranges(void **state)
 }
 
 /* More reports than are kept: any memory may have been among them. */
-static void test_lost_reports(void **state)
+TEST(test_lost_reports)
 {
-    (void)state;
     begin(UINT64_MAX, UINT64_MAX, 0);
     ucm_set_external_event(UCM_EVENT_MUNMAP);
     use(0, PAGE, CW_RIGHT_LOCAL_WRITE);
@@ -301,12 +288,11 @@ static void test_lost_reports(void **state)
 }
 
 /* Random use beside a model: what is found covers what is wanted, nothing overlaps, the bound holds. */
-static void test_random(void **state)
+TEST(test_random)
 {
     struct cw_cached *held[8] = {NULL};
     uint64_t random, from, to;
 
-    (void)state;
     begin(20, 200 * PAGE, 0);
     ucm_set_external_event(UCM_EVENT_VM_UNMAPPED);
     for (int i = 0; i < 100000; i++) {
@@ -329,21 +315,4 @@ static void test_random(void **state)
         }
     }
     end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_cache_without_events),
-        cmocka_unit_test(test_found_again),
-        cmocka_unit_test(test_rights_that_memory_lacks),
-        cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_limit_of_the_domain),
-        cmocka_unit_test(test_refusal_is_told_once),
-        cmocka_unit_test(test_reported_ranges),
-        cmocka_unit_test(test_lost_reports),
-        cmocka_unit_test(test_random),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

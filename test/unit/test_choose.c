@@ -2,19 +2,14 @@
 /*
  * Which interface serves a peer, and how long a message takes (connect/choose.h), as tables.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "connect/choose.h"
 #include "proto/proto.h"
 #include "proto/protocol.h"
 
-static void what_decides_is_told(void **state)
+TEST(what_decides_is_told)
 {
     static const struct {
         struct cw_plan_candidate a, b;
@@ -28,7 +23,6 @@ static void what_decides_is_told(void **state)
     enum cw_plan_number by;
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
         assert_int_equal(cw_plan_is_better(&pairs[i].a, &pairs[i].b, &by), pairs[i].better);
         assert_int_equal(by, pairs[i].by);
@@ -92,12 +86,11 @@ static void expect_rows(const size_t *ends, const int *who, unsigned count)
 #define EXPECT_ROWS(ends, who) expect_rows(ends, who, sizeof(who) / sizeof((who)[0]))
 
 /* Costs decide where several offer themselves; equal ones leave it to the order; what is fixed stays. */
-static void the_cheapest_protocol_is_taken(void **state)
+TEST(the_cheapest_protocol_is_taken)
 {
     static const size_t crossing[] = {1000, CW_PLAN_NEVER}, measured[] = {99, CW_PLAN_NEVER}, all[] = {CW_PLAN_NEVER};
     static const size_t cut[] = {499, 599, 1000, CW_PLAN_NEVER};
 
-    (void)state;
     offers[0] = row_of(0, CW_PLAN_NEVER, 1000, 1); /* costs the same for 1000 bytes */
     offers[1] = row_of(0, CW_PLAN_NEVER, 0, 2);
     offers[2] = row_of(0, CW_PLAN_NEVER, 5000, 5);
@@ -116,13 +109,12 @@ static void the_cheapest_protocol_is_taken(void **state)
 }
 
 /* EP-36 */
-static void the_estimate_is_positive_and_grows(void **state)
+TEST(the_estimate_is_positive_and_grows)
 {
     const struct cw_protocol_row rows[] = {row_of(0, 999, 100, 1), row_of(1000, 1999, 50, 0.1),
                                            row_of(2000, CW_PLAN_NEVER, 1000, 0.1)};
     double before = 0, now;
 
-    (void)state;
     for (size_t length = 0; length < SIZE_MAX / 4; length = 2 * length + 1) {
         now = cw_protocol_estimate(rows, 3, length);
         assert_true(now > 0 && now >= before && now < 1e12);
@@ -148,7 +140,7 @@ static const char *way_of(const struct cw_protocol_ask *ask, size_t length)
     return "none";
 }
 
-static void the_device_reads_memory_with_a_handle(void **state)
+TEST(the_device_reads_memory_with_a_handle)
 {
     struct cw_protocol_plan plan;
     struct cw_protocol_lane lane = {.input = {.max_short = 56,
@@ -164,7 +156,6 @@ static void the_device_reads_memory_with_a_handle(void **state)
     struct cw_protocol_ask ask = {.lanes = &lane, .num_lanes = 1, .header = 8, .registered = 1};
     const char *const by_device = "eager zero copy by the device";
 
-    (void)state;
     cw_protocol_choose(&lane.input, &plan);
     assert_string_equal(way_of(&ask, 2047), "eager copy");
     assert_string_equal(way_of(&ask, 2048), by_device);
@@ -186,7 +177,7 @@ static void the_device_reads_memory_with_a_handle(void **state)
     assert_string_equal(way_of(&ask, 4000), "eager copy");
 }
 
-static void the_transport_says_what_is_worth_no_copy(void **state)
+TEST(the_transport_says_what_is_worth_no_copy)
 {
     struct cw_protocol_input input = {.max_bcopy = 65536,
                                    .max_zcopy = 1u << 20,
@@ -195,7 +186,6 @@ static void the_transport_says_what_is_worth_no_copy(void **state)
                                    .zcopy_thresh = CW_PLAN_AUTO};
     struct cw_protocol_plan plan;
 
-    (void)state;
     cw_protocol_choose(&input, &plan);
     assert_int_equal(plan.zcopy_min, 5000);
     input.max_bcopy = 2048; /* two packets cost more than one without a copy */
@@ -207,17 +197,4 @@ static void the_transport_says_what_is_worth_no_copy(void **state)
     input.max_zcopy = 0;
     cw_protocol_choose(&input, &plan);
     assert_true(plan.zcopy_min == CW_PLAN_NEVER);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_decides_is_told),
-        cmocka_unit_test(the_cheapest_protocol_is_taken),
-        cmocka_unit_test(the_estimate_is_positive_and_grows),
-        cmocka_unit_test(the_device_reads_memory_with_a_handle),
-        cmocka_unit_test(the_transport_says_what_is_worth_no_copy),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

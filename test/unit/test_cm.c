@@ -3,15 +3,10 @@
  * What client and server say when they meet, wire/cm.h: exactly one text for each meaning. Whatever is accepted is
  * written again with the same bytes; everything else is refused, and nothing beyond the length is ever read.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "test_random.h"
 #include "wire/cm.h"
 
@@ -75,7 +70,7 @@ static size_t make_address(uint8_t bytes[CW_ADDRESS_MAX])
     return cw_address_end(&writer);
 }
 
-static void the_bytes_are_as_the_table_says(void **state)
+TEST_WITH(the_bytes_are_as_the_table_says, random_set_up, NULL)
 {
     static const uint8_t expected[CW_CM_REQUEST_LENGTH] = {'C', 'W', 'M', '1', 1,  0,  1,  0,  8,  7,  6,  5,
                                                            4,   3,   2,   1,   18, 17, 16, 15, 14, 13, 12, 11};
@@ -83,20 +78,18 @@ static void the_bytes_are_as_the_table_says(void **state)
     const struct cw_cm_request asked = {.number = 0x0102030405060708u, .client_id = 0x0b0c0d0e0f101112u, .err_mode = 1};
     uint8_t bytes[CW_CM_REQUEST_LENGTH];
 
-    (void)state;
     cw_cm_request_encode(&asked, bytes);
     assert_memory_equal(bytes, expected, sizeof(expected));
     assert_int_equal(cw_cm_reply_encode(CW_CM_IMPOSSIBLE, NULL, 0, bytes, sizeof(bytes)), sizeof(refusal));
     assert_memory_equal(bytes, refusal, sizeof(refusal));
 }
 
-static void what_is_written_is_read(void **state)
+TEST_WITH(what_is_written_is_read, random_set_up, NULL)
 {
     uint8_t bytes[CW_CM_REQUEST_LENGTH + 8];
     struct cw_cm_request asked, read;
     unsigned i;
 
-    (void)state;
     for (i = 0; i < 20000; i++) {
         asked = (struct cw_cm_request){next_random(), next_random(), (uint8_t)next_random()};
         cw_cm_request_encode(&asked, bytes + i % 8);
@@ -106,13 +99,12 @@ static void what_is_written_is_read(void **state)
     }
 }
 
-static void flipped_bits_and_other_lengths(void **state)
+TEST_WITH(flipped_bits_and_other_lengths, random_set_up, NULL)
 {
     const struct cw_cm_request asked = {.number = 5, .client_id = 6, .err_mode = 1};
     uint8_t bytes[CW_CM_REQUEST_LENGTH + 1] = {0};
     size_t i;
 
-    (void)state;
     cw_cm_request_encode(&asked, bytes);
     for (i = 0; i <= sizeof(bytes); i++) {
         assert_int_equal(accepts(bytes, i < sizeof(bytes) ? i : 1), i == CW_CM_REQUEST_LENGTH);
@@ -125,7 +117,7 @@ static void flipped_bits_and_other_lengths(void **state)
     }
 }
 
-static void replies(void **state)
+TEST_WITH(replies, random_set_up, NULL)
 {
     uint8_t address[CW_ADDRESS_MAX], reply[REPLY_MAX];
     const size_t length = make_address(address);
@@ -133,7 +125,6 @@ static void replies(void **state)
     struct cw_address read;
     size_t i, total;
 
-    (void)state;
     for (i = 0; i < CW_CM_VERDICTS; i++) {
         total = cw_cm_reply_encode((enum cw_cm_verdict)i, address, length, reply, sizeof(reply));
         assert_int_equal(total, CW_CM_REPLY_HEADER + length);
@@ -148,14 +139,13 @@ static void replies(void **state)
     assert_int_equal(read.length, 0);
 }
 
-static void broken_replies(void **state)
+TEST_WITH(broken_replies, random_set_up, NULL)
 {
     uint8_t address[CW_ADDRESS_MAX], reply[REPLY_MAX] = {0};
     const size_t length = make_address(address);
     const size_t total = cw_cm_reply_encode(CW_CM_ACCEPTED, address, length, reply, sizeof(reply));
     size_t i;
 
-    (void)state;
     for (i = 0; i <= total + 8; i++) { /* truncated and longer */
         assert_int_equal(reply_accepts(reply, i), i == total || i == CW_CM_REPLY_HEADER);
     }
@@ -175,17 +165,4 @@ static void broken_replies(void **state)
             (void)cw_cm_reply_encode(CW_CM_ACCEPTED, address, length, reply, sizeof(reply));
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(the_bytes_are_as_the_table_says, random_set_up),
-        cmocka_unit_test_setup(what_is_written_is_read, random_set_up),
-        cmocka_unit_test_setup(flipped_bits_and_other_lengths, random_set_up),
-        cmocka_unit_test_setup(replies, random_set_up),
-        cmocka_unit_test_setup(broken_replies, random_set_up),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

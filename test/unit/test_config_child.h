@@ -10,10 +10,6 @@
 #define _GNU_SOURCE /* nftw; hence to be included first */
 #endif
 #include <ftw.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "runner.h"
 
 #define CHILD_OUTPUT_MAX (256 * 1024)
 #define CHILD_FAILED     99

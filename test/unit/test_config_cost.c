@@ -111,9 +111,8 @@ static void require_linear(void (*body)(void), const char *name)
     }
 }
 
-static void test_cost_grows_with_the_lines(void **state)
+TEST(test_cost_grows_with_the_lines)
 {
-    (void)state;
     require_linear(body_file, "UCX_NOTHING_%u");
     require_linear(body_file, "MPI_UCX_NOTHING_%u");
     require_linear(body_file, "UCX_CUDA_%u"); /* known */
@@ -122,11 +121,10 @@ static void test_cost_grows_with_the_lines(void **state)
 }
 
 /* Each pattern is matched with every setting, so their number is bounded. */
-static void test_patterns_are_bounded(void **state)
+TEST(test_patterns_are_bounded)
 {
     unsigned long few, many;
 
-    (void)state;
     form = "UCX_*_%u";
     few = count_for(body_file, CW_CONFIG_PATTERNS_MAX);
     assert_int_equal(child_count("at line "), 20); /* those that nothing reads */
@@ -138,24 +136,12 @@ static void test_patterns_are_bounded(void **state)
 }
 
 /* So that the file of 40,000 lines is read at once, and the line about them can be. */
-static void test_cost_of_a_line(void **state)
+TEST(test_cost_of_a_line)
 {
-    (void)state;
     form = "UCX_NOTHING_%u";
     assert_true(count_for(body_file, 40000) < 40000ul * 2000);
     assert_int_equal(child_count("UCX_NOTHING_0 in "), 1);
     assert_int_equal(child_count("UCX_NOTHING_19 in "), 1);
     assert_int_equal(child_count("UCX_NOTHING_20 in "), 0);
     assert_int_equal(child_count("; and 39980 more\n"), 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cost_grows_with_the_lines),
-        cmocka_unit_test(test_patterns_are_bounded),
-        cmocka_unit_test(test_cost_of_a_line),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

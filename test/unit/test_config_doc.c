@@ -3,15 +3,11 @@
  * docs/CONFIG.md comes from the table of settings: the test compares it with what the table gives,
  * `test_config_doc --write <file>` writes it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "config/global.h"
 #include "config/table.h"
 
@@ -252,13 +248,12 @@ static char *read_committed(void)
     return text;
 }
 
-static void test_documentation_is_up_to_date(void **state)
+TEST(test_documentation_is_up_to_date)
 {
     struct cw_text doc = {0};
     char *committed = read_committed();
     int is_same;
 
-    (void)state;
     if (committed == NULL) {
         skip(); /* the test runs away from its source */
         return;
@@ -272,11 +267,10 @@ static void test_documentation_is_up_to_date(void **state)
     }
 }
 
-static void test_descriptions_are_sentences(void **state)
+TEST(test_descriptions_are_sentences)
 {
     size_t i;
 
-    (void)state;
     for (i = 0; i < CW_SETTING_COUNT + CW_GLOBAL_COUNT; ++i) {
         const struct cw_setting *setting =
             (i < CW_SETTING_COUNT) ? &cw_settings[i] : &cw_global_settings[i - CW_SETTING_COUNT];
@@ -288,10 +282,6 @@ static void test_descriptions_are_sentences(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_documentation_is_up_to_date),
-        cmocka_unit_test(test_descriptions_are_sentences),
-    };
     struct cw_text doc = {0};
     FILE *file;
     int failed;
@@ -303,5 +293,5 @@ int main(int argc, char **argv)
         cw_text_free(&doc);
         return failed;
     }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_tests_run(NULL, NULL);
 }

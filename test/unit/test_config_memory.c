@@ -86,9 +86,8 @@ static void body_first_read(void)
     (void)puts("failed");
 }
 
-static void test_first_reading(void **state)
+TEST(test_first_reading)
 {
-    (void)state;
     begin();
     for (first_reading_count = 0; first_reading_count < 2000; ++first_reading_count) {
         child_run(body_first_read);
@@ -120,9 +119,8 @@ static void body_clone(void)
     cw_config_free(config);
 }
 
-static void test_clone(void **state)
+TEST(test_clone)
 {
-    (void)state;
     begin();
     child_run(body_clone);
 }
@@ -160,9 +158,8 @@ static void body_modify(void)
     cw_config_free(config);
 }
 
-static void test_modify(void **state)
+TEST(test_modify)
 {
-    (void)state;
     begin();
     child_run(body_modify);
 }
@@ -196,21 +193,8 @@ static void body_print_and_warn(void)
     child_check(fclose(stream) == 0);
 }
 
-static void test_print_and_warn(void **state)
+TEST(test_print_and_warn)
 {
-    (void)state;
     begin();
     child_run(body_print_and_warn);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_first_reading),
-        cmocka_unit_test(test_clone),
-        cmocka_unit_test(test_modify),
-        cmocka_unit_test(test_print_and_warn),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,9 +42,8 @@ static void body_cfg15(void)
     cw_config_free(config);
 }
 
-static void test_cfg15_option_of_the_context(void **state)
+TEST(test_cfg15_option_of_the_context)
 {
-    (void)state;
     child_run(body_cfg15);
     assert_int_equal(child_count("ERROR invalid value for RNDV_THRESH: 'much', expected: memory size"), 1);
     assert_int_equal(child_count("ERROR"), 4);
@@ -66,9 +65,8 @@ static void body_cfg16(void)
     cw_config_free(config);
 }
 
-static void test_cfg16_globals_are_set_at_once(void **state)
+TEST(test_cfg16_globals_are_set_at_once)
 {
-    (void)state;
     child_run(body_cfg16);
     assert_int_equal(child_count("ERROR invalid value for LOG_LEVEL: 'loud', expected: one of FATAL"), 1);
     assert_int_equal(child_count("ERROR cannot modify the configuration: UCX_LOG_FILE is read once"), 1);
@@ -100,9 +98,8 @@ static void body_n22_130(void)
 }
 
 /* CFG-19, N22-131, N22-132. */
-static void test_n22_130_unknown_names_are_refused(void **state)
+TEST(test_n22_130_unknown_names_are_refused)
 {
-    (void)state;
     child_run(body_n22_130);
     assert_int_equal(child_count("ERROR cannot modify the configuration: unknown setting 'A'\n"), 1);
     assert_int_equal(child_count("unknown setting 'RNDV_TRESH' (maybe: RNDV_THRESH?)\n"), 1);
@@ -146,9 +143,8 @@ static void body_n22_136(void)
     cw_config_free(read);
 }
 
-static void test_n22_136_patterns_of_names(void **state)
+TEST(test_n22_136_patterns_of_names)
 {
-    (void)state;
     child_run(body_n22_136);
     assert_int_equal(child_count("unknown setting 'NOTHING_*'"), 1);
     assert_int_equal(child_count("invalid value for *RAILS: 'many', expected"), 1);
@@ -182,9 +178,8 @@ static void body_cfg18(void)
     cw_config_free(config);
 }
 
-static void test_cfg18_transport_keys_in_both_spellings(void **state)
+TEST(test_cfg18_transport_keys_in_both_spellings)
 {
-    (void)state;
     child_run(body_cfg18);
     assert_int_equal(child_count("WARN"), 0);
     assert_int_equal(child_count("ERROR"), 1);
@@ -214,9 +209,8 @@ static void body_cfg20(void)
     cw_config_free(config);
 }
 
-static void test_cfg20_reference_keys_of_absent_transports_are_taken_quietly(void **state)
+TEST(test_cfg20_reference_keys_of_absent_transports_are_taken_quietly)
 {
-    (void)state;
     child_run(body_cfg20);
     assert_string_equal(child_output, "");
 }
@@ -270,16 +264,14 @@ static void body_ver25(void)
     cw_config_free(config);
 }
 
-static void test_ver25_n22_134_names_and_values_of_today(void **state)
+TEST(test_ver25_n22_134_names_and_values_of_today)
 {
-    (void)state;
     child_run(body_ver25);
     assert_int_equal(child_count("ERROR"), 0);
 }
 
-static void test_cfg21_aliases_and_deprecated_names(void **state)
+TEST(test_cfg21_aliases_and_deprecated_names)
 {
-    (void)state;
     child_run(body_cfg21);
     assert_int_equal(child_count("WARN  SOCKADDR_AUX_TLS is deprecated (set UCX_WARN_UNUSED_ENV_VARS=n"), 1);
 }
@@ -317,9 +309,8 @@ static void body_every_name(void)
     cw_config_free(config);
 }
 
-static void test_every_known_name_can_be_modified(void **state)
+TEST(test_every_known_name_can_be_modified)
 {
-    (void)state;
     child_run(body_every_name);
     assert_string_equal(child_output, "");
 }
@@ -366,9 +357,8 @@ static void body_fuzz(void)
     cw_config_free(config);
 }
 
-static void test_random_values(void **state)
+TEST(test_random_values)
 {
-    (void)state;
     child_run(body_fuzz);
 }
 
@@ -397,27 +387,7 @@ static void body_fuzz_environment(void)
     }
 }
 
-static void test_random_values_in_the_environment(void **state)
+TEST(test_random_values_in_the_environment)
 {
-    (void)state;
     child_run(body_fuzz_environment);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cfg15_option_of_the_context),
-        cmocka_unit_test(test_cfg16_globals_are_set_at_once),
-        cmocka_unit_test(test_n22_130_unknown_names_are_refused),
-        cmocka_unit_test(test_n22_136_patterns_of_names),
-        cmocka_unit_test(test_cfg18_transport_keys_in_both_spellings),
-        cmocka_unit_test(test_cfg20_reference_keys_of_absent_transports_are_taken_quietly),
-        cmocka_unit_test(test_cfg21_aliases_and_deprecated_names),
-        cmocka_unit_test(test_ver25_n22_134_names_and_values_of_today),
-        cmocka_unit_test(test_every_known_name_can_be_modified),
-        cmocka_unit_test(test_random_values),
-        cmocka_unit_test(test_random_values_in_the_environment),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

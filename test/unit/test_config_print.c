@@ -65,9 +65,8 @@ static void body_filter(void)
 }
 
 /* -F of ucx_info (VER-27). */
-static void test_ver27_a_filter_leaves_names_that_hold_a_text(void **state)
+TEST(test_ver27_a_filter_leaves_names_that_hold_a_text)
 {
-    (void)state;
     child_run(body_filter);
 }
 
@@ -91,9 +90,8 @@ static void body_cfg25(void)
     cw_config_free(config);
 }
 
-static void test_cfg25_context_options_then_pairs(void **state)
+TEST(test_cfg25_context_options_then_pairs)
 {
-    (void)state;
     child_run(body_cfg25);
 }
 
@@ -166,9 +164,8 @@ static void body_cfg26_any_text(void)
     cw_config_free(config);
 }
 
-static void test_cfg26_config_lines_split_at_one_equals(void **state)
+TEST(test_cfg26_config_lines_split_at_one_equals)
 {
-    (void)state;
     child_run(body_cfg26);
     assert_string_equal(child_output, "");
     child_run(body_cfg26_any_text);
@@ -195,9 +192,8 @@ static void body_cfg27(void)
     cw_config_free(config);
 }
 
-static void test_cfg27_header(void **state)
+TEST(test_cfg27_header)
 {
-    (void)state;
     child_run(body_cfg27);
 }
 
@@ -226,9 +222,8 @@ static void body_cfg28(void)
     cw_config_free(config);
 }
 
-static void test_cfg28_documentation_blocks(void **state)
+TEST(test_cfg28_documentation_blocks)
 {
-    (void)state;
     child_run(body_cfg28);
 }
 
@@ -252,9 +247,8 @@ static void body_cfg29(void)
     cw_config_free(config);
 }
 
-static void test_cfg29_hidden_options_aliases_and_deprecated_names(void **state)
+TEST(test_cfg29_hidden_options_aliases_and_deprecated_names)
 {
-    (void)state;
     child_run(body_cfg29);
 }
 
@@ -277,9 +271,8 @@ static void body_cfg30(void)
     cw_config_free(config);
 }
 
-static void test_cfg30_defaults_are_commented_out(void **state)
+TEST(test_cfg30_defaults_are_commented_out)
 {
-    (void)state;
     child_run(body_cfg30);
 }
 
@@ -300,9 +293,8 @@ static void body_cfg31(void)
     cw_config_free(config);
 }
 
-static void test_cfg31_canonical_form(void **state)
+TEST(test_cfg31_canonical_form)
 {
-    (void)state;
     child_run(body_cfg31);
 }
 
@@ -355,26 +347,8 @@ static void body_round_trip(void)
     cw_config_free(config);
 }
 
-static void test_printed_configuration_is_read_as_the_same(void **state)
+TEST(test_printed_configuration_is_read_as_the_same)
 {
-    (void)state;
     child_run(body_round_trip);
     assert_string_equal(child_output, "");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cfg25_context_options_then_pairs),
-        cmocka_unit_test(test_cfg26_config_lines_split_at_one_equals),
-        cmocka_unit_test(test_cfg27_header),
-        cmocka_unit_test(test_cfg28_documentation_blocks),
-        cmocka_unit_test(test_cfg29_hidden_options_aliases_and_deprecated_names),
-        cmocka_unit_test(test_cfg30_defaults_are_commented_out),
-        cmocka_unit_test(test_cfg31_canonical_form),
-        cmocka_unit_test(test_ver27_a_filter_leaves_names_that_hold_a_text),
-        cmocka_unit_test(test_printed_configuration_is_read_as_the_same),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

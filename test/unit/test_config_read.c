@@ -77,9 +77,8 @@ static void body_cfg1(void)
     child_check(reads(NULL, "mine.conf", "SEG_SIZE", "7k")); /* read at each call */
 }
 
-static void test_cfg1_filename_is_read_and_a_missing_one_ignored(void **state)
+TEST(test_cfg1_filename_is_read_and_a_missing_one_ignored)
 {
-    (void)state;
     child_run(body_cfg1);
     assert_string_equal(child_output, "");
 }
@@ -101,9 +100,8 @@ static void body_cfg2(void)
     child_check(reads("Charm++", NULL, "SEG_SIZE", "4k"));
 }
 
-static void test_cfg2_prefix_in_front(void **state)
+TEST(test_cfg2_prefix_in_front)
 {
-    (void)state;
     child_run(body_cfg2);
 }
 
@@ -121,9 +119,8 @@ static void body_cfg2_inner(void)
     child_check(reads("SELF", NULL, "SELF_SEG_SIZE", "5k"));
 }
 
-static void test_cfg2_prefix_behind_ucx(void **state)
+TEST(test_cfg2_prefix_behind_ucx)
 {
-    (void)state;
     child_run(body_cfg2_inner);
 }
 
@@ -153,9 +150,8 @@ static void body_cfg3(void)
     child_check(reads("MPI", NULL, "SEG_SIZE", "1k")); /* another object is not touched */
 }
 
-static void test_cfg3_precedence_matrix(void **state)
+TEST(test_cfg3_precedence_matrix)
 {
-    (void)state;
     child_run(body_cfg3);
 }
 
@@ -208,9 +204,8 @@ static void body_cfg4_beside_the_library(void)
     child_check(reads(NULL, NULL, "NUM_EPS", "3"));
 }
 
-static void test_cfg4_search_order_of_files(void **state)
+TEST(test_cfg4_search_order_of_files)
 {
-    (void)state;
     child_run(body_cfg4);
     child_run(body_cfg4_beside_the_library);
 }
@@ -221,9 +216,8 @@ static void body_cfg5(void)
     child_check(reads(NULL, NULL, "SEG_SIZE", "8K"));
 }
 
-static void test_cfg5_missing_files_are_skipped_silently(void **state)
+TEST(test_cfg5_missing_files_are_skipped_silently)
 {
-    (void)state;
     child_run(body_cfg5);
     assert_string_equal(child_output, "");
 }
@@ -253,9 +247,8 @@ static void body_cfg6(void)
     child_check(reads(NULL, NULL, "NUM_PPN", "2"));
 }
 
-static void test_cfg6_file_syntax(void **state)
+TEST(test_cfg6_file_syntax)
 {
-    (void)state;
     child_run(body_cfg6);
     assert_string_equal(child_output, "");
 }
@@ -309,9 +302,8 @@ static void body_n23_74(void)
     child_check(reads(NULL, NULL, "SEG_SIZE", "8K"));
 }
 
-static void test_n23_74_sections_for_other_machines(void **state)
+TEST(test_n23_74_sections_for_other_machines)
 {
-    (void)state;
     child_run(body_n23_74);
     assert_string_equal(child_output, "");
 }
@@ -323,9 +315,8 @@ static void body_cfg6_bad(void)
     child_check(reads(NULL, NULL, "NUM_EPS", "3")); /* the good lines count */
 }
 
-static void test_cfg6_bad_file_warns_once_with_name_and_line(void **state)
+TEST(test_cfg6_bad_file_warns_once_with_name_and_line)
 {
-    (void)state;
     child_run(body_cfg6_bad);
     assert_int_equal(child_count(" WARN  "), 1);
     assert_int_equal(child_count("'./ucx.conf' at line 2"), 1);
@@ -359,9 +350,8 @@ static void body_malformed_files(void)
     cw_text_free(&problems);
 }
 
-static void test_cfg6_random_files(void **state)
+TEST(test_cfg6_random_files)
 {
-    (void)state;
     child_run(body_malformed_files);
 }
 
@@ -378,9 +368,8 @@ static void body_huge_file(void)
     child_check(reads(NULL, NULL, "SEG_SIZE", "8K"));
 }
 
-static void test_cfg6_huge_file_is_refused(void **state)
+TEST(test_cfg6_huge_file_is_refused)
 {
-    (void)state;
     child_run(body_huge_file);
     assert_int_equal(child_count("is longer than"), 1);
 }
@@ -398,9 +387,8 @@ static void body_cfg8(void)
     child_check(reads(NULL, NULL, "ZCOPY_THRESH", "auto"));
 }
 
-static void test_cfg8_malformed_value_is_an_error(void **state)
+TEST(test_cfg8_malformed_value_is_an_error)
 {
-    (void)state;
     child_run(body_cfg8);
     assert_int_equal(child_count("ERROR invalid value for UCX_ZCOPY_THRESH: 'big', expected: memory size"), 1);
     assert_int_equal(child_count("ERROR invalid value for UCX_TLS: 'all,tcp', expected: "), 1);
@@ -419,9 +407,8 @@ static void body_cfg8_file(void)
 }
 
 /* Where a bad value of a file is to be mended. */
-static void test_cfg8_file_and_line(void **state)
+TEST(test_cfg8_file_and_line)
 {
-    (void)state;
     child_run(body_cfg8_file);
     assert_int_equal(child_count("ERROR invalid value for UCX_ZCOPY_THRESH: 'big', expected: memory size"), 1);
     assert_int_equal(child_count("; set in './ucx.conf' at line 2\n"), 1);
@@ -441,9 +428,8 @@ static void body_cfg8_global(void)
     child_check(cw_log_get_level() == CW_LOG_WARN);
 }
 
-static void test_cfg8_malformed_global_falls_back(void **state)
+TEST(test_cfg8_malformed_global_falls_back)
 {
-    (void)state;
     child_run(body_cfg8_global);
     assert_int_equal(child_count("ERROR invalid value for UCX_LOG_LEVEL: 'loud', expected: one of FATAL, "), 1);
     assert_int_equal(child_count("ERROR invalid value for UCX_LOG_FILE_ROTATE: 'perhaps', expected: non-neg"), 1);
@@ -475,9 +461,8 @@ static void body_cfg8_without_effect(void)
     cw_config_free(config);
 }
 
-static void test_cfg8_names_without_effect(void **state)
+TEST(test_cfg8_names_without_effect)
 {
-    (void)state;
     child_run(body_cfg8_without_effect);
     assert_string_equal(child_output, "");
 }
@@ -495,9 +480,8 @@ static void body_cfg9(void)
     child_check(reads(NULL, NULL, "LOG_LEVEL", "DEBUG")); /* once per process */
 }
 
-static void test_cfg9_globals_are_read_at_the_first_call(void **state)
+TEST(test_cfg9_globals_are_read_at_the_first_call)
 {
-    (void)state;
     child_run(body_cfg9);
     assert_string_equal(child_output, "");
 }
@@ -513,9 +497,8 @@ static void body_cfg10(void)
     cw_config_free(config);
 }
 
-static void test_cfg10_variables_of_absent_transports_have_no_effect(void **state)
+TEST(test_cfg10_variables_of_absent_transports_have_no_effect)
 {
-    (void)state;
     child_run(body_cfg10);
     assert_string_equal(child_output, "");
 }
@@ -535,9 +518,8 @@ static void body_cfg21(void)
 }
 
 /* VAR-8. */
-static void test_cfg21_aliases_and_deprecated_names_in_the_environment(void **state)
+TEST(test_cfg21_aliases_and_deprecated_names_in_the_environment)
 {
-    (void)state;
     child_run(body_cfg21);
     assert_int_equal(child_count("WARN  UCX_SOCKADDR_AUX_TLS is deprecated (set UCX_WARN_UNUSED_ENV_VARS=n"), 1);
     assert_int_equal(child_count(" WARN  "), 1);
@@ -556,9 +538,8 @@ static void body_var74(void)
     cw_config_free(config);
 }
 
-static void test_var74_mm_stands_for_posix_and_sysv(void **state)
+TEST(test_var74_mm_stands_for_posix_and_sysv)
 {
-    (void)state;
     child_run(body_var74);
     assert_string_equal(child_output, "");
 }
@@ -657,9 +638,8 @@ static void body_defaults(void)
  * VAR-26, VAR-27, VAR-28, VAR-29, VAR-30, VAR-32, VAR-33, VAR-34, VAR-35, VAR-41, VAR-42, VAR-52, VAR-53, VAR-54,
  * VAR-55, VAR-56, VAR-57, VAR-58, VAR-59, VAR-60, VAR-70, VAR-71, VAR-73, VAR-75, VAR-76.
  */
-static void test_var_defaults(void **state)
+TEST(test_var_defaults)
 {
-    (void)state;
     child_run(body_defaults);
     assert_string_equal(child_output, "");
 }
@@ -688,9 +668,8 @@ static void body_every_name(void)
     cw_config_free(config);
 }
 
-static void test_every_setting_is_read_from_the_environment(void **state)
+TEST(test_every_setting_is_read_from_the_environment)
 {
-    (void)state;
     child_run(body_every_name);
     assert_string_equal(child_output, "");
 }
@@ -714,9 +693,8 @@ static void body_clone(void)
     cw_config_free(NULL);
 }
 
-static void test_ctx2_clone_is_independent(void **state)
+TEST(test_ctx2_clone_is_independent)
 {
-    (void)state;
     child_run(body_clone);
 }
 
@@ -767,9 +745,8 @@ static void body_ctx9_file(void)
 }
 
 /* The value is quoted, and where it stands if that is a file. */
-static void test_ctx9_says_what_was_given(void **state)
+TEST(test_ctx9_says_what_was_given)
 {
-    (void)state;
     child_run(body_ctx9_text);
     assert_int_equal(child_count("value for UCX_TCP_PORT_RANGE: '99999', expected: ports between 0 and 65535\n"), 1);
     assert_int_equal(child_count("invalid value for UCX_ALLOC_PRIO: 'magic', expected: a list of "), 1);
@@ -778,41 +755,8 @@ static void test_ctx9_says_what_was_given(void **state)
                                  "'./ucx.conf' at line 3\n"), 1);
 }
 
-static void test_ctx9_values_that_are_refused_at_init(void **state)
+TEST(test_ctx9_values_that_are_refused_at_init)
 {
-    (void)state;
     child_run(body_ctx9);
     assert_int_equal(child_count("ERROR invalid value for UCX_"), 8);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cfg1_filename_is_read_and_a_missing_one_ignored),
-        cmocka_unit_test(test_cfg2_prefix_in_front),
-        cmocka_unit_test(test_cfg2_prefix_behind_ucx),
-        cmocka_unit_test(test_cfg3_precedence_matrix),
-        cmocka_unit_test(test_cfg4_search_order_of_files),
-        cmocka_unit_test(test_cfg5_missing_files_are_skipped_silently),
-        cmocka_unit_test(test_cfg6_file_syntax),
-        cmocka_unit_test(test_n23_74_sections_for_other_machines),
-        cmocka_unit_test(test_cfg6_bad_file_warns_once_with_name_and_line),
-        cmocka_unit_test(test_cfg6_random_files),
-        cmocka_unit_test(test_cfg6_huge_file_is_refused),
-        cmocka_unit_test(test_cfg8_malformed_value_is_an_error),
-        cmocka_unit_test(test_cfg8_file_and_line),
-        cmocka_unit_test(test_cfg8_malformed_global_falls_back),
-        cmocka_unit_test(test_cfg8_names_without_effect),
-        cmocka_unit_test(test_cfg9_globals_are_read_at_the_first_call),
-        cmocka_unit_test(test_cfg10_variables_of_absent_transports_have_no_effect),
-        cmocka_unit_test(test_cfg21_aliases_and_deprecated_names_in_the_environment),
-        cmocka_unit_test(test_var74_mm_stands_for_posix_and_sysv),
-        cmocka_unit_test(test_var_defaults),
-        cmocka_unit_test(test_every_setting_is_read_from_the_environment),
-        cmocka_unit_test(test_ctx2_clone_is_independent),
-        cmocka_unit_test(test_ctx9_values_that_are_refused_at_init),
-        cmocka_unit_test(test_ctx9_says_what_was_given),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

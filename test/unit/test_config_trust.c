@@ -96,9 +96,8 @@ static void body_strange(void)
     child_check(read_seg_size(NULL) == DEFAULT_SIZE);
 }
 
-static void test_a_file_of_another_user_is_ignored_with_one_warning(void **state)
+TEST(test_a_file_of_another_user_is_ignored_with_one_warning)
 {
-    (void)state;
     child_run(body_own);
     assert_string_equal(child_output, "");
     child_run(body_of_root);
@@ -120,9 +119,8 @@ static void body_strange_elsewhere(void)
     child_check(read_seg_size("mine.conf") == DEFAULT_SIZE);
 }
 
-static void test_every_place_is_held_to_it(void **state)
+TEST(test_every_place_is_held_to_it)
 {
-    (void)state;
     child_run(body_strange_elsewhere);
     assert_int_equal(child_count("'mine.conf' is ignored: it belongs to user "), 1);
     assert_int_equal(child_count("'named/ucx.conf' is ignored: it belongs to user "), 1);
@@ -139,12 +137,11 @@ static void body_mode(void)
     child_check(read_seg_size(NULL) == (((mode_now & 022) == 0) ? 1024 : DEFAULT_SIZE));
 }
 
-static void test_a_file_that_others_may_write_is_ignored(void **state)
+TEST(test_a_file_that_others_may_write_is_ignored)
 {
     static const mode_t modes[] = {0664, 0646, 0622, 0602, 0644, 0600, 0444};
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(modes) / sizeof(modes[0]); ++i) {
         mode_now = modes[i];
         child_run(body_mode);
@@ -201,9 +198,8 @@ static void body_link_to_nothing(void)
     child_check(read_seg_size(NULL) == DEFAULT_SIZE);
 }
 
-static void test_symbolic_links(void **state)
+TEST(test_symbolic_links)
 {
-    (void)state;
     child_run(body_link_of_stranger);
     assert_int_equal(child_count("user 1002 made it a symbolic link"), 1);
     child_run(body_links);
@@ -228,9 +224,8 @@ static void body_fifo(void)
     child_check(read_seg_size(NULL) == DEFAULT_SIZE);
 }
 
-static void test_what_is_no_file(void **state)
+TEST(test_what_is_no_file)
 {
-    (void)state;
     child_run(body_directory);
     assert_int_equal(child_count("WARN  configuration file './ucx.conf' is ignored: it is not a regular file"), 1);
     assert_int_equal(child_count("WARN  configuration file '.' is ignored: it is not a regular file"), 1);
@@ -277,9 +272,8 @@ static void body_closed_directory(void)
     child_check(read_seg_size("closed/ucx.conf") == DEFAULT_SIZE);
 }
 
-static void test_what_was_meant_to_be_read_and_cannot_be(void **state)
+TEST(test_what_was_meant_to_be_read_and_cannot_be)
 {
-    (void)state;
     child_run(body_unreadable);
     assert_int_equal(child_count("WARN  configuration file './ucx.conf' is ignored: it cannot be read: "), 1);
     child_run(body_missing_directory);
@@ -361,9 +355,8 @@ static void body_printed_defaults(void)
     child_check(is_retained("MPI", NULL, CW_SETTING_auth_tls, "off"));
 }
 
-static void test_no_file_switches_protection_off(void **state)
+TEST(test_no_file_switches_protection_off)
 {
-    (void)state;
     child_run(body_emptied);
     assert_int_equal(child_count(" is ignored: a configuration file cannot disable protection that another source "
                                  "enables; use the environment\n"), 1);
@@ -398,9 +391,8 @@ static void body_secure(void)
     child_check(access("of_program.log", F_OK) != 0);
 }
 
-static void test_a_program_with_more_rights_than_its_user(void **state)
+TEST(test_a_program_with_more_rights_than_its_user)
 {
-    (void)state;
     child_run(body_secure);
     assert_int_equal(child_count("ERROR to standard output\n"), 1);
     assert_int_equal(child_count("ERROR to standard output as well\n"), 1);
@@ -417,26 +409,8 @@ static void body_secure_named(void)
     child_check(read_seg_size("own.conf") == DEFAULT_SIZE);
 }
 
-static void test_its_group_alone_may_be_another(void **state)
+TEST(test_its_group_alone_may_be_another)
 {
-    (void)state;
     child_run(body_secure_named);
     assert_int_equal(child_count("'own.conf' is ignored: it belongs to user "), 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_file_of_another_user_is_ignored_with_one_warning),
-        cmocka_unit_test(test_every_place_is_held_to_it),
-        cmocka_unit_test(test_a_file_that_others_may_write_is_ignored),
-        cmocka_unit_test(test_symbolic_links),
-        cmocka_unit_test(test_what_is_no_file),
-        cmocka_unit_test(test_what_was_meant_to_be_read_and_cannot_be),
-        cmocka_unit_test(test_no_file_switches_protection_off),
-        cmocka_unit_test(test_a_program_with_more_rights_than_its_user),
-        cmocka_unit_test(test_its_group_alone_may_be_another),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,15 +5,11 @@
  */
 #include <locale.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "config/config.h"
 #include "config/table.h"
 #include "config/value.h"
@@ -82,43 +78,38 @@ static void check_samples(enum cw_value_type type, const char *const *words, con
 #define CHECK(type, ...) check_samples(type, NULL, "", (const struct sample[]){__VA_ARGS__, {NULL, NULL}})
 #define CHECK_WORDS(type, words, ...) check_samples(type, words, "", (const struct sample[]){__VA_ARGS__, {NULL, NULL}})
 
-static void test_cfg50_boolean(void **state)
+TEST(test_cfg50_boolean)
 {
-    (void)state;
     CHECK(CW_VALUE_BOOL, {"y", "y"}, {"Y", "y"}, {"yes", "y"}, {"YES", "y"}, {"Yes", "y"}, {"on", "y"}, {"1", "y"},
           {"n", "n"}, {"N", "n"}, {"no", "n"}, {"NO", "n"}, {"off", "n"}, {"0", "n"}, {"ON", NULL}, {"Off", NULL},
           {"", NULL}, {"2", NULL}, {"true", NULL}, {" y", NULL}, {"y ", NULL}, {"try", NULL}, {"auto", NULL},
           {"yy", NULL}, {"-1", NULL});
 }
 
-static void test_cfg51_ternary_and_on_off_auto(void **state)
+TEST(test_cfg51_ternary_and_on_off_auto)
 {
-    (void)state;
     CHECK(CW_VALUE_TERNARY, {"y", "y"}, {"no", "n"}, {"on", "y"}, {"try", "try"}, {"maybe", "try"}, {"auto", NULL},
           {"", NULL}, {"perhaps", NULL});
     CHECK(CW_VALUE_ON_OFF_AUTO, {"on", "on"}, {"off", "off"}, {"auto", "auto"}, {"y", "on"}, {"n", "off"}, {"1", "on"},
           {"yes", "on"}, {"try", NULL}, {"", NULL});
 }
 
-static void test_cfg52_integer(void **state)
+TEST(test_cfg52_integer)
 {
-    (void)state;
     CHECK(CW_VALUE_UINT, {"0", "0"}, {"4294967294", "4294967294"}, {"inf", "inf"}, {"INF", "inf"}, {"0x10", "16"},
           {"010", "8"}, {"4294967295", NULL}, {"4294967296", NULL}, {"-1", NULL}, {"auto", NULL}, {"", NULL},
           {"a", NULL});
 }
 
-static void test_cfg53_ulunits(void **state)
+TEST(test_cfg53_ulunits)
 {
-    (void)state;
     CHECK(CW_VALUE_ULUNITS, {"0", "0"}, {"64", "64"}, {"inf", "inf"}, {"auto", "auto"}, {"AUTO", "auto"},
           {"0x20", "32"}, {"-1", NULL}, {"1k", NULL}, {"", NULL}, {"18446744073709551614", NULL},
           {"18446744073709551616", NULL});
 }
 
-static void test_cfg54_memory_units(void **state)
+TEST(test_cfg54_memory_units)
 {
-    (void)state;
     CHECK(CW_VALUE_MEMUNITS, {"0", "0"}, {"1000", "1000"}, {"65536", "64K"}, {"8192", "8K"}, {"8k", "8K"}, {"8K", "8K"},
           {"8kb", "8K"}, {"8KB", "8K"}, {"8Kb", "8K"}, {"100b", "100"}, {"100B", "100"}, {"1m", "1M"}, {"1024k", "1M"},
           {"3G", "3G"}, {"2t", "2T"}, {"1536", "1536"}, {"1536k", "1536K"}, {"4096T", "4096T"}, {"inf", "inf"},
@@ -128,12 +119,11 @@ static void test_cfg54_memory_units(void **state)
           {"99999999999999999999", NULL}, {"1e3", NULL});
 }
 
-static void test_cfg55_time(void **state)
+TEST(test_cfg55_time)
 {
     const struct cw_value_spec spec = {CW_VALUE_TIME, NULL, NULL};
     uint64_t value_ns;
 
-    (void)state;
     CHECK(CW_VALUE_TIME, {"20s", "20000000.00us"}, {"20", "20000000.00us"}, {"1m", "60000000.00us"},
           {"5ms", "5000.00us"}, {"7us", "7.00us"}, {"250ns", "0.25us"}, {"0.5s", "500000.00us"}, {".5", "500000.00us"},
           {"1.", "1000000.00us"}, {"0", "0.00us"}, {"0s", "0.00us"}, {"inf", "inf"}, {"20000000.00us", "20000000.00us"},
@@ -147,12 +137,11 @@ static void test_cfg55_time(void **state)
     assert_int_equal(value_ns, 100000000);
 }
 
-static void test_cfg56_bandwidth(void **state)
+TEST(test_cfg56_bandwidth)
 {
     const struct cw_value_spec spec = {CW_VALUE_BANDWIDTH, NULL, NULL};
     double value;
 
-    (void)state;
     CHECK(CW_VALUE_BANDWIDTH, {"2200MBps", "2200.00MBps"}, {"2200MBs", "2200.00MBps"}, {"2200MB/s", "2200.00MBps"},
           {"2200MB", "2200.00MBps"}, {"2200.00MBps", "2200.00MBps"}, {"15GBps", "15360.00MBps"},
           {"8Gbps", "1024.00MBps"}, {"1TBps", "1048576.00MBps"}, {"512KBps", "512.00KBps"}, {"1023.999KB", "1.00MBps"},
@@ -165,9 +154,8 @@ static void test_cfg56_bandwidth(void **state)
     assert_true(fabs(value - 1048576) < 0.5);
 }
 
-static void test_cfg57_float(void **state)
+TEST(test_cfg57_float)
 {
-    (void)state;
     CHECK(CW_VALUE_FLOAT, {"0.5", "0.500"}, {"1", "1.000"}, {"4.", "4.000"}, {".25", "0.250"}, {"-2.5", "-2.500"},
           {"0.0004", "0.000"}, {"0.0005", "0.001"}, {"-0.0001", "0.000"}, {"123456.789", "123456.789"}, {"", NULL},
           {"auto", NULL}, {"1,5", NULL}, {"x", NULL}, {"1.2.3", NULL}, {"inf", "inf"}, {"Inf", "inf"}, {"-inf", NULL},
@@ -175,9 +163,8 @@ static void test_cfg57_float(void **state)
     CHECK(CW_VALUE_FLOAT_AUTO, {"auto", "auto"}, {"inf", "inf"}, {"0.25", "0.250"}, {"-1", NULL}, {"", NULL});
 }
 
-static void test_cfg58_enumeration(void **state)
+TEST(test_cfg58_enumeration)
 {
-    (void)state;
     CHECK_WORDS(CW_VALUE_ENUM, cw_words_log_level, {"warn", "WARN"}, {"WARN", "WARN"}, {"Debug", "DEBUG"},
                 {"poll", "POLL"}, {"fatal", "FATAL"}, {"", NULL}, {"warning", NULL}, {"2", NULL}, {"warn ", NULL},
                 {"warn,info", NULL});
@@ -186,20 +173,18 @@ static void test_cfg58_enumeration(void **state)
                 {"a_word_longer_than_any_of_the_words_and_than_the_room_that_is_kept_for_one", NULL});
 }
 
-static void test_cfg59_bitmap(void **state)
+TEST(test_cfg59_bitmap)
 {
-    (void)state;
     CHECK_WORDS(CW_VALUE_BITMAP, cw_words_memory_type, {"", ""}, {"host", "host"}, {"cuda,host", "host,cuda"},
                 {"HOST,rdma", "host,rdma"}, {"host,host", "host"}, {"host,", "host"}, {"all", NULL}, {",host", NULL},
                 {"host, cuda", NULL}, {"0", NULL});
 }
 
-static void test_cfg60_list(void **state)
+TEST(test_cfg60_list)
 {
     const struct cw_value_spec spec = {CW_VALUE_LIST, NULL, NULL};
     struct cw_name_list list;
 
-    (void)state;
     CHECK(CW_VALUE_LIST, {"", ""}, {"tcp", "tcp"}, {"a,b,c", "a,b,c"}, {"a, b", "a, b"}, {"a,,b", "a,b"}, {",", ""},
           {",a,", "a"}, {"mlx5_0:1", "mlx5_0:1"}, {"a=b", NULL}, {"a\nb", NULL}, {"a\x7f", NULL});
     assert_int_equal(cw_value_parse(&spec, "tcp, self", &list), UCS_OK);
@@ -210,9 +195,8 @@ static void test_cfg60_list(void **state)
     cw_value_release(&spec, &list);
 }
 
-static void test_cfg60_range(void **state)
+TEST(test_cfg60_range)
 {
-    (void)state;
     /* N22-131 */
     CHECK(CW_VALUE_NODE_SIZES, {"65536", "64K"}, {"auto", "auto"}, {"intra:8k,inter:1m", "intra:8K,inter:1M"},
           {"inter:1m,intra:8k", "intra:8K,inter:1M"}, {"intra:inf", "intra:inf,inter:auto"},
@@ -225,12 +209,11 @@ static void test_cfg60_range(void **state)
           {"00000000000000000000000000000000000000000000000000000000000000000000000000000000000001", NULL});
 }
 
-static void test_cfg61_allow_list(void **state)
+TEST(test_cfg61_allow_list)
 {
     const struct cw_value_spec spec = {CW_VALUE_ALLOW_LIST, NULL, NULL};
     struct cw_allow_list list;
 
-    (void)state;
     CHECK(CW_VALUE_ALLOW_LIST, {"all", "all"}, {"tcp,self", "tcp,self"}, {"^tcp", "^tcp"}, {"^tcp,ib", "^tcp,ib"},
           {"", ""}, {"^", "^"}, {"\\rc", "\\rc"}, {"ud:aux", "ud:aux"}, {"all,tcp", NULL}, {"tcp,all", NULL},
           {"^all", NULL}, {",all", NULL}, {",^a", NULL}, {"a=b", NULL}, {"tcp,^self", "tcp,^self"},
@@ -242,12 +225,11 @@ static void test_cfg61_allow_list(void **state)
     cw_value_release(&spec, &list);
 }
 
-static void test_cfg62_key_value_is_printed_as_written(void **state)
+TEST(test_cfg62_key_value_is_printed_as_written)
 {
     const struct cw_value_spec spec = {CW_VALUE_MEMORY_SIZES, NULL, "host:512K,cuda:4M"};
     struct cw_memory_sizes sizes;
 
-    (void)state;
     check_samples(CW_VALUE_MEMORY_SIZES, NULL, "host:512K,cuda:4M",
                   (const struct sample[]){{"host:512K,cuda:4M", "host:512K,cuda:4M"},
                                           {"host:1024kb", "host:1024kb"},
@@ -267,15 +249,13 @@ static void test_cfg62_key_value_is_printed_as_written(void **state)
 }
 
 /* CFG-8: what nothing reads. */
-static void test_cfg8_names_without_effect_take_any_text(void **state)
+TEST(test_cfg8_names_without_effect_take_any_text)
 {
-    (void)state;
     CHECK(CW_VALUE_ANY, {"", ""}, {"8192", "8192"}, {"Yes", "Yes"}, {"a=b", "a=b"}, {"a\nb", "a\nb"}, {" ", " "});
 }
 
-static void test_cfg26_texts_stay_on_one_line_without_equals(void **state)
+TEST(test_cfg26_texts_stay_on_one_line_without_equals)
 {
-    (void)state;
     CHECK(CW_VALUE_STRING, {"", ""}, {"/dev/shm", "/dev/shm"}, {" a b ", " a b "}, {"a=b", NULL}, {"a\tb", NULL},
           {"a\n", NULL}, {"\x1b[1m", NULL}, {"\xc3\xa4", "\xc3\xa4"});
     CHECK(CW_VALUE_FREE_TEXT, {"a=b", "a=b"}, {"a\nb", NULL});
@@ -283,12 +263,11 @@ static void test_cfg26_texts_stay_on_one_line_without_equals(void **state)
 }
 
 /* A decimal comma must not get into what other programs parse. */
-static void test_printing_is_independent_of_the_locale(void **state)
+TEST(test_printing_is_independent_of_the_locale)
 {
     static const char *const locales[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "fr_FR.utf8", "de_DE", "fr_FR"};
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(locales) / sizeof(locales[0]); ++i) {
         if (setlocale(LC_ALL, locales[i]) != NULL) {
             break;
@@ -303,12 +282,11 @@ static void test_printing_is_independent_of_the_locale(void **state)
     (void)setlocale(LC_ALL, "C");
 }
 
-static void test_every_type_says_what_it_expects(void **state)
+TEST(test_every_type_says_what_it_expects)
 {
     struct cw_text text = {0};
     size_t i;
 
-    (void)state;
     for (i = 0; i < CW_SETTING_COUNT; ++i) {
         cw_text_clear(&text);
         cw_value_syntax(&cw_settings[i].spec, &text);
@@ -319,7 +297,7 @@ static void test_every_type_says_what_it_expects(void **state)
 }
 
 /* N23-75: which devices a list lets be used. */
-static void test_n23_75_lists_of_devices(void **state)
+TEST(test_n23_75_lists_of_devices)
 {
     static const struct {
         const char *list, *allowed, *others;    /* with blanks between */
@@ -353,7 +331,6 @@ static void test_n23_75_lists_of_devices(void **state)
     char text[128];
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
         assert_int_equal(cw_value_parse(&spec, samples[i].list, &list), UCS_OK);
         for (int allowed = 0; allowed < 2; allowed++) {
@@ -371,31 +348,4 @@ static void test_n23_75_lists_of_devices(void **state)
     assert_true(cw_device_list_is_open(&list) && !cw_device_list_is_open(&names));
     free(list.names);
     free(names.names);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_n23_75_lists_of_devices),
-        cmocka_unit_test(test_cfg50_boolean),
-        cmocka_unit_test(test_cfg51_ternary_and_on_off_auto),
-        cmocka_unit_test(test_cfg52_integer),
-        cmocka_unit_test(test_cfg53_ulunits),
-        cmocka_unit_test(test_cfg54_memory_units),
-        cmocka_unit_test(test_cfg55_time),
-        cmocka_unit_test(test_cfg56_bandwidth),
-        cmocka_unit_test(test_cfg57_float),
-        cmocka_unit_test(test_cfg58_enumeration),
-        cmocka_unit_test(test_cfg59_bitmap),
-        cmocka_unit_test(test_cfg60_list),
-        cmocka_unit_test(test_cfg60_range),
-        cmocka_unit_test(test_cfg61_allow_list),
-        cmocka_unit_test(test_cfg62_key_value_is_printed_as_written),
-        cmocka_unit_test(test_cfg8_names_without_effect_take_any_text),
-        cmocka_unit_test(test_cfg26_texts_stay_on_one_line_without_equals),
-        cmocka_unit_test(test_printing_is_independent_of_the_locale),
-        cmocka_unit_test(test_every_type_says_what_it_expects),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,9 +30,8 @@ static void body_cfg41(void)
     read_and_warn("", NULL);
 }
 
-static void test_cfg41_unused_variables_once_with_a_guess(void **state)
+TEST(test_cfg41_unused_variables_once_with_a_guess)
 {
-    (void)state;
     child_run(body_cfg41);
     assert_int_equal(child_count("WARN  unused environment variables: "), 1);
     assert_int_equal(child_count("UCX_NO_SUCH_THING"), 1);
@@ -56,9 +55,8 @@ static void body_cfg41_prefix(void)
     read_and_warn(NULL, NULL);
 }
 
-static void test_cfg41_each_prefix_once(void **state)
+TEST(test_cfg41_each_prefix_once)
 {
-    (void)state;
     child_run(body_cfg41_prefix);
     assert_int_equal(child_count("MPI_UCX_NET_DEVICE (maybe: MPI_UCX_NET_DEVICES?)"), 1);
     assert_int_equal(child_count("UCX_TSL (maybe: UCX_TLS?)"), 2);
@@ -75,9 +73,8 @@ static void body_cfg41_one(void)
     read_and_warn(NULL, NULL);
 }
 
-static void test_cfg41_singular(void **state)
+TEST(test_cfg41_singular)
 {
-    (void)state;
     child_run(body_cfg41_one);
     assert_int_equal(child_count("WARN  unused environment variable: UCX_TSL (maybe: UCX_TLS?)\n"), 1);
 }
@@ -89,9 +86,8 @@ static void body_cfg41_file(void)
 }
 
 /* A name in a file is not called an environment variable, and the line is told. */
-static void test_cfg41_names_in_files(void **state)
+TEST(test_cfg41_names_in_files)
 {
-    (void)state;
     child_run(body_cfg41_file);
     assert_int_equal(child_count("UCX_TSL in './ucx.conf' at line 3 (maybe: UCX_TLS?); UCX_NOTHING in './ucx.conf' at "
                                  "line 5\n"), 1);
@@ -106,9 +102,8 @@ static void body_cfg41_silenced(void)
     read_and_warn(NULL, NULL);
 }
 
-static void test_cfg41_can_be_silenced(void **state)
+TEST(test_cfg41_can_be_silenced)
 {
-    (void)state;
     child_run(body_cfg41_silenced);
     assert_string_equal(child_output, "");
 }
@@ -120,9 +115,8 @@ static void body_cfg42(void)
     read_and_warn("MPI", NULL);
 }
 
-static void test_cfg42_used_variables_at_info(void **state)
+TEST(test_cfg42_used_variables_at_info)
 {
-    (void)state;
     child_run(body_cfg42);
     assert_int_equal(child_count("INFO  UCX_* variables used: "), 1);
     assert_int_equal(child_count("UCX_TLS"), 1);
@@ -131,7 +125,7 @@ static void test_cfg42_used_variables_at_info(void **state)
     assert_int_equal(child_count("WARN"), 0);
 }
 
-static void test_cfg7_cfg43_known_names(void **state)
+TEST(test_cfg7_cfg43_known_names)
 {
     static const char *const known[] = {
         "CONFIG_DIR", "TLS", "MAX_EAGER_LANES", "SOCKADDR_AUX_TLS", "TCP_MAX_SHORT", "LOG_LEVEL", "STATS_DEST",
@@ -147,7 +141,6 @@ static void test_cfg7_cfg43_known_names(void **state)
                                           "UCX_TLS", "TIMEOUT", "SM_FIFO_SIZE", "CM_TIMEOUT", "SCOPY_"};
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(known) / sizeof(known[0]); ++i) {
         if (!cw_setting_is_known(known[i])) {
             fail_msg("%s is not known", known[i]);
@@ -165,9 +158,8 @@ static void test_cfg7_cfg43_known_names(void **state)
     assert_false(cw_setting_is_known_key("NONSENSE"));
 }
 
-static void test_guesses(void **state)
+TEST(test_guesses)
 {
-    (void)state;
     assert_string_equal(cw_setting_guess("NET_DEVICE"), "NET_DEVICES");
     assert_string_equal(cw_setting_guess("RNDV_THERSH"), "RNDV_THRESH");
     assert_string_equal(cw_setting_guess("LOGLEVEL"), "LOG_LEVEL");
@@ -183,14 +175,13 @@ static void test_guesses(void **state)
 }
 
 /* No name stands for two things, and every alias leads somewhere. */
-static void test_names_are_unique(void **state)
+TEST(test_names_are_unique)
 {
     const struct cw_setting_retired *retired;
     const struct cw_setting_alias *alias;
     size_t i;
     size_t j;
 
-    (void)state;
     for (i = 0; i < CW_SETTING_COUNT; ++i) {
         for (j = i + 1; j < CW_SETTING_COUNT; ++j) {
             assert_string_not_equal(cw_settings[i].name, cw_settings[j].name);
@@ -243,27 +234,8 @@ static void body_threads(void)
     }
 }
 
-static void test_several_threads(void **state)
+TEST(test_several_threads)
 {
-    (void)state;
     child_run(body_threads);
     assert_string_equal(child_output, "");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cfg41_unused_variables_once_with_a_guess),
-        cmocka_unit_test(test_cfg41_each_prefix_once),
-        cmocka_unit_test(test_cfg41_singular),
-        cmocka_unit_test(test_cfg41_names_in_files),
-        cmocka_unit_test(test_cfg41_can_be_silenced),
-        cmocka_unit_test(test_cfg42_used_variables_at_info),
-        cmocka_unit_test(test_cfg7_cfg43_known_names),
-        cmocka_unit_test(test_guesses),
-        cmocka_unit_test(test_names_are_unique),
-        cmocka_unit_test(test_several_threads),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

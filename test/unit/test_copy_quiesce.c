@@ -64,13 +64,12 @@ static void announce(uint64_t number)
     feed(CW_PACKET_TAG_RTS, &rts, sizeof(rts));
 }
 
-static void test_shares_that_never_end(void **state)
+TEST(test_shares_that_never_end)
 {
     ucs_status_ptr_t receives[COPIES];
     char *in = malloc(LENGTH);
     uint64_t begun_ns;
 
-    (void)state;
     assert_non_null(in);
     begin();
     fake_transport.copies = &fake_group;
@@ -96,9 +95,5 @@ static void test_shares_that_never_end(void **state)
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shares_that_never_end),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cw_tests_run(setup, teardown);
 }

@@ -4,14 +4,8 @@
  * messages: docs/reference/observing.md.
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include <dirent.h>
 #include <errno.h>
@@ -21,6 +15,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "runner.h"
 #include "core/ep.h"
 #include "core/queues.h"
 #include "core/worker.h"
@@ -112,9 +107,8 @@ static void read_page(int fd, struct cw_counters_page *page)
 }
 
 /* What is written down: tools of other versions rely on it. */
-static void layout_is_as_written(void **state)
+TEST(layout_is_as_written)
 {
-    (void)state;
     assert_int_equal(offsetof(struct cw_counters_page, magic), 0);
     assert_int_equal(offsetof(struct cw_counters_page, version), 8);
     assert_int_equal(offsetof(struct cw_counters_page, sequence), 16);
@@ -135,9 +129,8 @@ static void layout_is_as_written(void **state)
     assert_int_equal(CW_COUNT_RECEIVES_DRY, 43);
 }
 
-static void bytes_follow_their_messages(void **state)
+TEST(bytes_follow_their_messages)
 {
-    (void)state;
     assert_int_equal(CW_COUNT_TAG_SENT + CW_COUNT_BYTES, CW_COUNT_TAG_SENT_BYTES);
     assert_int_equal(CW_COUNT_TAG_RECEIVED + CW_COUNT_BYTES, CW_COUNT_TAG_RECEIVED_BYTES);
     assert_int_equal(CW_COUNT_AM_SENT + CW_COUNT_BYTES, CW_COUNT_AM_SENT_BYTES);
@@ -147,13 +140,12 @@ static void bytes_follow_their_messages(void **state)
     assert_int_equal(CW_COUNT_AMO_SENT + CW_COUNT_BYTES, CW_COUNT_AMO_SENT_BYTES);
 }
 
-static void head_names_the_worker(void **state)
+TEST(head_names_the_worker)
 {
     struct cw_counters_page page;
     struct pair pair;
     int fd = -1;
 
-    (void)state;
     open_worker(&pair);
     assert_int_equal(shown(&fd), 1);
     assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
@@ -171,13 +163,12 @@ static void head_names_the_worker(void **state)
 }
 
 /* Nobody but the worker writes, not even through the descriptor itself, and nobody changes the size. */
-static void memory_is_sealed(void **state)
+TEST(memory_is_sealed)
 {
     struct pair pair;
     char path[64];
     int fd = -1, other;
 
-    (void)state;
     open_worker(&pair);
     assert_int_equal(shown(&fd), 1);
     assert_int_equal(ftruncate(fd, 0), -1);
@@ -215,7 +206,7 @@ static void exchange(struct pair *pair, size_t length)
 }
 
 /* Each message is counted once, whatever way it takes: short, one packet, in pieces, by rendezvous. */
-static void messages_are_counted(void **state)
+TEST(messages_are_counted)
 {
     static const size_t lengths[] = {1, 8, 5000, 100000, 3000000};
     struct cw_counters_page page;
@@ -224,7 +215,6 @@ static void messages_are_counted(void **state)
     int fd = -1;
     size_t i;
 
-    (void)state;
     open_pair(&pair);
     assert_int_equal(shown(&fd), 1);
     for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
@@ -248,7 +238,7 @@ static void messages_are_counted(void **state)
     close_pair(&pair);
 }
 
-static void queues_are_shown(void **state)
+TEST(queues_are_shown)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
     struct cw_counters_page page;
@@ -257,7 +247,6 @@ static void queues_are_shown(void **state)
     char bytes[64] = "";
     int fd = -1;
 
-    (void)state;
     open_pair(&pair);
     assert_int_equal(shown(&fd), 1);
     receive = ucp_tag_recv_nbx(pair.worker, bytes, sizeof(bytes), 7, UINT64_MAX, &param);
@@ -319,7 +308,7 @@ static void read_queues(struct pair *pair, struct cw_queues *queues, struct cw_q
 }
 
 /* Receives and messages are listed for a process that asks, as long as it does. */
-static void queues_are_listed_for_who_asks(void **state)
+TEST(queues_are_listed_for_who_asks)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
     const ucp_request_param_t waits = {.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL};
@@ -332,7 +321,6 @@ static void queues_are_listed_for_who_asks(void **state)
     int fd = -1, lock;
     unsigned i;
 
-    (void)state;
     open_pair(&pair);
     requests[0] = ucp_tag_recv_nbx(pair.worker, bytes, 100, 0x1234, 0xff, &param);
     requests[1] = ucp_tag_recv_nbx(pair.worker, bytes, 200, 7, UINT64_MAX, &waits);
@@ -392,7 +380,7 @@ static void queues_are_listed_for_who_asks(void **state)
 }
 
 /* Of long queues the oldest elements are listed, and the age of the oldest is the longest. */
-static void oldest_of_long_queues_are_listed(void **state)
+TEST(oldest_of_long_queues_are_listed)
 {
     enum { MANY = 3 * CW_QUEUES_MOST };
     const ucp_request_param_t param = {.op_attr_mask = 0};
@@ -404,7 +392,6 @@ static void oldest_of_long_queues_are_listed(void **state)
     unsigned i;
     int lock;
 
-    (void)state;
     open_pair(&pair);
     for (i = 0; i < MANY; i++) {
         receives[i] = ucp_tag_recv_nbx(pair.worker, &byte, 1, 2 * i + 1, UINT64_MAX, &param);
@@ -434,14 +421,13 @@ static void oldest_of_long_queues_are_listed(void **state)
 }
 
 /* What waits for the connection is counted until it is through, or taken back. */
-static void waiting_operations_are_shown(void **state)
+TEST(waiting_operations_are_shown)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
     ucs_status_ptr_t first, second;
     char byte = 0;
     struct pair pair;
 
-    (void)state;
     open_pair(&pair);
     first = ucp_tag_send_nbx(pair.ep, &byte, 1, 1, &param);
     second = ucp_tag_send_nbx(pair.ep, &byte, 1, 1, &param);
@@ -458,7 +444,7 @@ static void waiting_operations_are_shown(void **state)
     close_pair(&pair);
 }
 
-static void connections_are_shown(void **state)
+TEST(connections_are_shown)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
     struct cw_counters_page page;
@@ -467,7 +453,6 @@ static void connections_are_shown(void **state)
     int fd = -1;
     unsigned i;
 
-    (void)state;
     open_pair(&pair);
     exchange(&pair, 8);
     for (i = 0; i < pair.worker->num_ifaces; i++) {
@@ -489,12 +474,11 @@ static void connections_are_shown(void **state)
     close_pair(&pair);
 }
 
-static void setting_switches_it_off(void **state)
+TEST(setting_switches_it_off)
 {
     struct pair pair;
     int fd = -1;
 
-    (void)state;
     setenv("UCX_COUNTERS", "n", 1);
     open_pair(&pair);
     unsetenv("UCX_COUNTERS");
@@ -504,13 +488,12 @@ static void setting_switches_it_off(void **state)
 }
 
 /* A limit that forbids even one page (and would kill who tries): the worker does without. */
-static void worker_works_without(void **state)
+TEST(worker_works_without)
 {
     struct rlimit limit, none;
     struct pair pair;
     int fd = -1;
 
-    (void)state;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
     none = limit;
     none.rlim_cur = 0;
@@ -522,18 +505,4 @@ static void worker_works_without(void **state)
     assert_int_equal(shown(&fd), 0);
     exchange(&pair, 8);
     close_pair(&pair);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layout_is_as_written),       cmocka_unit_test(bytes_follow_their_messages),
-        cmocka_unit_test(head_names_the_worker),      cmocka_unit_test(memory_is_sealed),
-        cmocka_unit_test(messages_are_counted),       cmocka_unit_test(queues_are_shown),
-        cmocka_unit_test(queues_are_listed_for_who_asks), cmocka_unit_test(oldest_of_long_queues_are_listed),
-        cmocka_unit_test(waiting_operations_are_shown), cmocka_unit_test(connections_are_shown),
-        cmocka_unit_test(setting_switches_it_off),    cmocka_unit_test(worker_works_without),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,14 +2,9 @@
 /*
  * CRC32C against the vectors of RFC 3720 (B.4), and the processor's way against the table.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "base/crc32c.h"
 #include "base/hash.h"
 
@@ -19,12 +14,11 @@ static void check(const void *data, size_t length, uint32_t expected)
     assert_int_equal(cw_crc32c_portable(0, data, length), expected);
 }
 
-static void test_known_vectors(void **state)
+TEST(test_known_vectors)
 {
     uint8_t bytes[32];
     int i;
 
-    (void)state;
     memset(bytes, 0, sizeof(bytes));
     check(bytes, sizeof(bytes), 0x8a9136aau);
     memset(bytes, 0xff, sizeof(bytes));
@@ -42,14 +36,13 @@ static void test_known_vectors(void **state)
 }
 
 /* Any length, any alignment, in two parts. */
-static void test_ways_agree(void **state)
+TEST(test_ways_agree)
 {
     uint8_t bytes[600];
     unsigned at, length;
     uint32_t expected;
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(bytes); i++) {
         bytes[i] = (uint8_t)cw_hash_mix(i + 1);
     }
@@ -64,13 +57,12 @@ static void test_ways_agree(void **state)
 }
 
 /* Lengths around those of blocks that are cut in three. */
-static void test_long_ones_agree(void **state)
+TEST(test_long_ones_agree)
 {
     static const unsigned lengths[] = {383, 384, 385, 768, 1151, 3071, 3072, 3073, 3456, 6143, 6144, 9999};
     static uint8_t bytes[10000];
     unsigned at, i;
 
-    (void)state;
     for (i = 0; i < sizeof(bytes); i++) {
         bytes[i] = (uint8_t)cw_hash_mix(i + 1);
     }
@@ -79,15 +71,4 @@ static void test_long_ones_agree(void **state)
             assert_int_equal(cw_crc32c(i, bytes + at, lengths[i]), cw_crc32c_portable(i, bytes + at, lengths[i]));
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_vectors),
-        cmocka_unit_test(test_ways_agree),
-        cmocka_unit_test(test_long_ones_agree),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

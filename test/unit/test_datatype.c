@@ -3,15 +3,10 @@
  * The datatype cursors of msg/datatype.h: data of every class, read and written in pieces of any size, against flat
  * memory (DT-1 to DT-12, DT-17).
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "msg/datatype.h"
 #include "test_random.h"
 
@@ -305,13 +300,12 @@ static void pack_all(struct message *message, const char *expected)
     cw_dt_finish(&cursor);
 }
 
-static void random_pieces_are_packed(void **state)
+TEST_WITH(random_pieces_are_packed, set_up, tear_down)
 {
     struct message *message = malloc(sizeof(*message));
     char flat[MAX_BYTES];
     unsigned round;
 
-    (void)state;
     for (round = 0; round < 3000; round++) {
         message_new(message, (enum layout)(round % LAYOUTS), below((round & 64) ? MAX_BYTES : 40));
         type_state.pack_most = (round & 128) ? 1 + below(60) : 0; /* DT-7: short counts */
@@ -352,14 +346,13 @@ static void unpack_all(struct message *message, const char *flat, size_t total)
     cw_dt_finish(&cursor);
 }
 
-static void random_pieces_are_unpacked(void **state)
+TEST_WITH(random_pieces_are_unpacked, set_up, tear_down)
 {
     struct message *message = malloc(sizeof(*message));
     char flat[MAX_BYTES], before[MAX_BYTES], after[MAX_BYTES];
     unsigned round;
     size_t total;
 
-    (void)state;
     random_bytes(flat, sizeof(flat));
     for (round = 0; round < 3000; round++) {
         message_new(message, (enum layout)(round % LAYOUTS), below((round & 64) ? MAX_BYTES : 40));
@@ -377,14 +370,13 @@ static void random_pieces_are_unpacked(void **state)
 }
 
 /* DT-3: entries of no length anywhere, an empty array, no array at all. */
-static void entries_without_length_count_for_nothing(void **state)
+TEST_WITH(entries_without_length_count_for_nothing, set_up, tear_down)
 {
     char a[3] = "abc", b[2] = "de", out[8];
     ucp_dt_iov_t iov[] = {{NULL, 0}, {NULL, 0}, {a, 3}, {(void *)(uintptr_t)8, 0}, {b, 2}, {NULL, 0}, {NULL, 0}};
     struct cw_dt_cursor cursor;
     size_t max, done;
 
-    (void)state;
     for (max = 1; max <= 6; max++) {
         assert_int_equal(cw_dt_start(&cursor, UCP_DATATYPE_IOV, iov, 7, CW_DT_SEND), UCS_OK);
         assert_int_equal(cursor.length, 5);
@@ -406,14 +398,13 @@ static void entries_without_length_count_for_nothing(void **state)
 }
 
 /* OPA-19: only what is still needed is kept, whatever was done before, and without memory nothing is lost. */
-static void keeping_goes_on_where_it_was(void **state)
+TEST_WITH(keeping_goes_on_where_it_was, set_up, tear_down)
 {
     char blocks[10][7], flat[70], out[70];
     ucp_dt_iov_t iov[10];
     struct cw_dt_cursor cursor;
     size_t at, i;
 
-    (void)state;
     random_bytes(blocks, sizeof(blocks));
     memcpy(flat, blocks, sizeof(flat));
     for (at = 0; at <= 70; at++) {
@@ -438,13 +429,12 @@ static void keeping_goes_on_where_it_was(void **state)
 }
 
 /* DT-7, DT-8, DT-9, DT-11 */
-static void generic_types_are_started_and_finished_once(void **state)
+TEST_WITH(generic_types_are_started_and_finished_once, set_up, tear_down)
 {
     struct cw_dt_cursor cursor;
     char memory[10], out[10];
     unsigned direction;
 
-    (void)state;
     for (direction = 0; direction < 4; direction++) {
         type_state.length = (direction & 2) ? sizeof(memory) : 0;
         type_state.starts = type_state.finishes = type_state.packs = type_state.unpacks = 0;
@@ -469,13 +459,12 @@ static void generic_types_are_started_and_finished_once(void **state)
 }
 
 /* A type that breaks its word: the message keeps its length, nothing loops, nothing is written out of bounds. */
-static void a_type_that_gives_nothing_or_too_much_is_cut_off(void **state)
+TEST_WITH(a_type_that_gives_nothing_or_too_much_is_cut_off, set_up, tear_down)
 {
     char memory[10], out[10 + GUARD];
     struct cw_dt_cursor cursor;
     size_t i;
 
-    (void)state;
     type_state.length = sizeof(memory);
     type_state.pack_stops_at = 4;
     type_state.pack_most = 2;
@@ -533,7 +522,7 @@ static ucs_status_t receive_packets(char *to, const char *wire, size_t length, s
 
 /* DT-7, DT-8: a type is entered at pieces of at least 64 KiB, one after the other, whatever packets there are, unless
  * there is no memory. A type that cannot stop everywhere gets the pieces that it can take. */
-static void long_messages_move_in_pieces(void **state)
+TEST_WITH(long_messages_move_in_pieces, set_up, tear_down)
 {
     static const size_t packets[] = {0, 1000, 8192, 16400, CW_DT_PIECE, 70000, 200000, 500000};
     static const size_t items[] = {0, 1, 21, 4096, 70001};
@@ -542,7 +531,6 @@ static void long_messages_move_in_pieces(void **state)
     unsigned i, k, without;
     size_t byte;
 
-    (void)state;
     for (byte = 0; byte < length; byte++) {
         from[byte] = (char)next_random();
     }
@@ -583,12 +571,11 @@ static void long_messages_move_in_pieces(void **state)
 }
 
 /* The error of a piece in the middle is handed on, and so is one that only looks as if the type could not stop. */
-static void an_error_in_the_middle_ends_the_pieces(void **state)
+TEST_WITH(an_error_in_the_middle_ends_the_pieces, set_up, tear_down)
 {
     const size_t length = 200000;
     char *wire = calloc(1, length), *to = malloc(length);
 
-    (void)state;
     type_state.length = length;
     type_state.least_unpack = SIZE_MAX;
     type_state.unpack_fails_at = 100000;
@@ -607,12 +594,11 @@ static void an_error_in_the_middle_ends_the_pieces(void **state)
 }
 
 /* DT-12: the error is handed on, and the offset goes on so that the rest can be swallowed. */
-static void an_error_of_unpack_is_handed_on(void **state)
+TEST_WITH(an_error_of_unpack_is_handed_on, set_up, tear_down)
 {
     char memory[12] = "", from[12] = "abcdefghijk";
     struct cw_dt_cursor cursor;
 
-    (void)state;
     type_state.length = sizeof(memory);
     type_state.unpack_fails_at = 6;
     assert_int_equal(cw_dt_start(&cursor, generic, memory, 1, CW_DT_RECV), UCS_OK);
@@ -624,14 +610,13 @@ static void an_error_of_unpack_is_handed_on(void **state)
 }
 
 /* DT-5 */
-static void classes_that_do_not_exist_are_refused(void **state)
+TEST_WITH(classes_that_do_not_exist_are_refused, set_up, tear_down)
 {
     static const ucp_datatype_t unknown[] = {UCP_DATATYPE_STRIDED, 3, 4, 5, 6, ((ucp_datatype_t)8 << 3) | 1};
     struct cw_dt_cursor cursor;
     char memory[16];
     size_t size = 77, i;
 
-    (void)state;
     for (i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
         assert_int_equal(cw_dt_start(&cursor, unknown[i], memory, 1, CW_DT_SEND), UCS_ERR_INVALID_PARAM);
         assert_int_equal(cw_dt_packed_size(unknown[i], memory, 1, &size), UCS_ERR_INVALID_PARAM);
@@ -642,13 +627,12 @@ static void classes_that_do_not_exist_are_refused(void **state)
 }
 
 /* DT-2, DT-17 */
-static void packed_sizes_are_told(void **state)
+TEST_WITH(packed_sizes_are_told, set_up, tear_down)
 {
     ucp_dt_iov_t iov[] = {{NULL, 0}, {NULL, 5}, {NULL, 0}, {NULL, 4096}};
     char memory[1];
     size_t size = 77;
 
-    (void)state;
     assert_int_equal(cw_dt_packed_size(ucp_dt_make_contig(12), NULL, 3, &size), UCS_OK);
     assert_int_equal(size, 36);
     assert_int_equal(cw_dt_packed_size(ucp_dt_make_contig(0), memory, 3, &size), UCS_OK);
@@ -673,11 +657,10 @@ static void packed_sizes_are_told(void **state)
 }
 
 /* DT-1, DT-6 */
-static void handles_of_generic_types_carry_their_class(void **state)
+TEST_WITH(handles_of_generic_types_carry_their_class, set_up, tear_down)
 {
     ucp_datatype_t none = 77;
 
-    (void)state;
     assert_int_equal(generic & UCP_DATATYPE_CLASS_MASK, UCP_DATATYPE_GENERIC);
     assert_false(cw_dt_is_contig(generic));
     assert_true(cw_dt_is_contig(ucp_dt_make_contig(1)));
@@ -690,7 +673,7 @@ static void handles_of_generic_types_carry_their_class(void **state)
 }
 
 /* Any part of a list, wherever the cursor is. */
-static void parts_are_named(void **state)
+TEST_WITH(parts_are_named, set_up, tear_down)
 {
     struct message *message = malloc(sizeof(*message));
     struct cw_dt_cursor cursor;
@@ -699,7 +682,6 @@ static void parts_are_named(void **state)
     unsigned round, count, i;
     size_t offset, length;
 
-    (void)state;
     for (round = 0; round < 3000; round++) {
         message_new(message, (round % 2 == 0) ? LAYOUT_IOV : LAYOUT_BYTES, 1 + below(MAX_BYTES - 1));
         flatten(message, flat);
@@ -719,27 +701,4 @@ static void parts_are_named(void **state)
         message_free(message);
     }
     free(message);
-}
-
-#define test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        test(random_pieces_are_packed),
-        test(random_pieces_are_unpacked),
-        test(entries_without_length_count_for_nothing),
-        test(keeping_goes_on_where_it_was),
-        test(generic_types_are_started_and_finished_once),
-        test(a_type_that_gives_nothing_or_too_much_is_cut_off),
-        test(an_error_of_unpack_is_handed_on),
-        test(long_messages_move_in_pieces),
-        test(an_error_in_the_middle_ends_the_pieces),
-        test(classes_that_do_not_exist_are_refused),
-        test(packed_sizes_are_told),
-        test(parts_are_named),
-        test(handles_of_generic_types_carry_their_class),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,11 +46,10 @@ static void follow(struct ucp_ep *ep, const char *letter)
 }
 
 /* Sent once, and complete with the next progress, which ends the batch. */
-static void test_requests_of_a_batch_complete_in_progress(void **state)
+TEST_WITH(test_requests_of_a_batch_complete_in_progress, set_up_batches, tear_down)
 {
     struct ucp_ep *ep = ep_batching();
 
-    (void)state;
     assert_false(cw_ep_gathers(ep));
     follow(ep, "a");
     assert_true(cw_ep_gathers(ep));
@@ -66,11 +65,10 @@ static void test_requests_of_a_batch_complete_in_progress(void **state)
 }
 
 /* The system takes no more: the rest of the queue goes its usual way. */
-static void test_a_send_that_is_not_taken_ends_the_batch_for_all(void **state)
+TEST_WITH(test_a_send_that_is_not_taken_ends_the_batch_for_all, set_up_batches, tear_down)
 {
     struct ucp_ep *ep = ep_batching();
 
-    (void)state;
     follow(ep, "a");
     send_answer = CW_AGAIN;
     follow(ep, "b");
@@ -86,11 +84,10 @@ static void test_a_send_that_is_not_taken_ends_the_batch_for_all(void **state)
 
 /* While something long comes a turn has an end, and what was held before is still to be sent: nothing may pass it. The
  * batch stays open until all is sent. */
-static void test_nothing_follows_past_what_is_still_to_be_sent(void **state)
+TEST_WITH(test_nothing_follows_past_what_is_still_to_be_sent, set_up_batches, tear_down)
 {
     struct ucp_ep *ep = ep_batching();
 
-    (void)state;
     expects = 1;
     cw_ep_wait(ep, &ep->blocked, make(ep, "a"));
     cw_ep_wait(ep, &ep->blocked, make(ep, "b"));
@@ -110,11 +107,10 @@ static void test_nothing_follows_past_what_is_still_to_be_sent(void **state)
 }
 
 /* Nothing long comes: all of the queue goes, and the system is told which is the last. */
-static void test_without_anything_to_wait_for_there_are_no_turns(void **state)
+TEST_WITH(test_without_anything_to_wait_for_there_are_no_turns, set_up_batches, tear_down)
 {
     struct ucp_ep *ep = ep_create(UCP_ERR_HANDLING_MODE_NONE);
 
-    (void)state;
     post(ep, "a");
     post(ep, "b");
     post(ep, "c");
@@ -126,18 +122,4 @@ static void test_without_anything_to_wait_for_there_are_no_turns(void **state)
     assert_string_equal(order, "a+b+c+");
     assert_int_equal(last_ones, 1);
     assert_int_equal(batches, 0);
-}
-
-#define test(function) cmocka_unit_test_setup_teardown(test_##function, set_up_batches, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        test(requests_of_a_batch_complete_in_progress),
-        test(a_send_that_is_not_taken_ends_the_batch_for_all),
-        test(nothing_follows_past_what_is_still_to_be_sent),
-        test(without_anything_to_wait_for_there_are_no_turns),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

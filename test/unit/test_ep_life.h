@@ -7,15 +7,10 @@
 #ifndef CW_TEST_UNIT_TEST_EP_LIFE_H
 #define CW_TEST_UNIT_TEST_EP_LIFE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "core/ep.h"
 #include "wire/packet.h"
 #include "test_no_op.h"

@@ -19,15 +19,14 @@ static void close_by_force(struct ucp_ep *ep)
 }
 
 /* As many bytes as before endpoints had further lanes: users make thousands of them. */
-static void test_an_idle_endpoint_is_small(void **state)
+TEST_WITH(test_an_idle_endpoint_is_small, set_up, tear_down)
 {
-    (void)state;
     assert_true(sizeof(struct ucp_ep) + sizeof(struct cw_op_ep) <= 416);
     assert_true(sizeof(struct cw_conn) <= 72); /* the head of each connection */
 }
 
 /* N23-16: each endpoint keeps the address that it was made with; equal ones are kept once. */
-static void test_n23_16_endpoints_by_several_addresses(void **state)
+TEST_WITH(test_n23_16_endpoints_by_several_addresses, set_up, tear_down)
 {
     enum { MOST = 1 + CW_PEER_OTHERS_MAX };
     const ucp_ep_params_t params = {.field_mask = 0};
@@ -35,7 +34,6 @@ static void test_n23_16_endpoints_by_several_addresses(void **state)
     char address[8];
     int i;
 
-    (void)state;
     for (i = 0; i < 2 * MOST; i++) {
         (void)snprintf(address, sizeof(address), "part%u", i % MOST);
         assert_int_equal(cw_ep_create(worker, UID, address, strlen(address), UCP_ERR_HANDLING_MODE_NONE, &eps[i]),
@@ -52,11 +50,10 @@ static void test_n23_16_endpoints_by_several_addresses(void **state)
     assert_int_equal(eps[0]->peer->num_others, MOST - 1);
 }
 
-static void test_the_first_operation_connects_and_the_queue_keeps_its_order(void **state)
+TEST_WITH(test_the_first_operation_connects_and_the_queue_keeps_its_order, set_up, tear_down)
 {
     struct ucp_ep *ep = ep_create(UCP_ERR_HANDLING_MODE_PEER);
 
-    (void)state;
     assert_int_equal(ep->state, CW_EP_IDLE);
     assert_int_equal(connects, 0);
     post(ep, "a");
@@ -81,14 +78,13 @@ static void test_the_first_operation_connects_and_the_queue_keeps_its_order(void
     assert_int_equal(cw_ep_reap_all(worker), 0);
 }
 
-static void test_connecting_endpoints_are_counted(void **state)
+TEST_WITH(test_connecting_endpoints_are_counted, set_up, tear_down)
 {
     static const enum cw_ep_state steps[] = {CW_EP_DIALING, CW_EP_WAITING, CW_EP_IDLE,    CW_EP_DIALING, CW_EP_DIALING,
                                              CW_EP_OPEN,    CW_EP_WAITING, CW_EP_WAITING, CW_EP_FAILED};
     struct ucp_ep *other = ep_create(UCP_ERR_HANDLING_MODE_NONE), *ep = ep_create(UCP_ERR_HANDLING_MODE_NONE);
     size_t i;
 
-    (void)state;
     cw_ep_set_state(other, CW_EP_WAITING);
     for (i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
         cw_ep_set_state(ep, steps[i]);
@@ -99,12 +95,11 @@ static void test_connecting_endpoints_are_counted(void **state)
 }
 
 /* Who waits for the peer's dial dials again after a while, asleep or not; nothing is set when nobody waits. */
-static void test_a_waiting_endpoint_dials_again(void **state)
+TEST_WITH(test_a_waiting_endpoint_dials_again, set_up, tear_down)
 {
     struct ucp_ep *ep = ep_create(UCP_ERR_HANDLING_MODE_NONE), *other = ep_create(UCP_ERR_HANDLING_MODE_NONE);
     uint64_t at_ns;
 
-    (void)state;
     assert_false(cw_alarm_is_set(&worker->redial));
     cw_ep_set_state(ep, CW_EP_WAITING);
     at_ns = worker->redial.at_ns;
@@ -130,11 +125,10 @@ static void test_a_waiting_endpoint_dials_again(void **state)
     assert_int_equal(ep->state, CW_EP_FAILED);
 }
 
-static void test_what_the_transport_took_is_in_flight(void **state)
+TEST_WITH(test_what_the_transport_took_is_in_flight, set_up, tear_down)
 {
     struct ucp_ep *ep = ep_create(UCP_ERR_HANDLING_MODE_PEER);
 
-    (void)state;
     post(ep, "a");
     cw_ep_opened(ep, &conns[0]);
     send_answer = UCS_INPROGRESS;
@@ -152,11 +146,10 @@ static void test_what_the_transport_took_is_in_flight(void **state)
 }
 
 /* EP-7, EP-8, EP-9 */
-static void test_ep7_ep8_ep9_an_endpoint_of_the_peer_is_adopted(void **state)
+TEST_WITH(test_ep7_ep8_ep9_an_endpoint_of_the_peer_is_adopted, set_up, tear_down)
 {
     struct ucp_ep *accepted = ep_accept(0, UCP_ERR_HANDLING_MODE_PEER), *ep = accepted;
 
-    (void)state;
     assert_false(cw_ep_has_user(accepted));
     assert_int_equal(accepted->peer->address_length, 0);
     cw_ep_reap_all(worker);
@@ -177,13 +170,12 @@ static void test_ep7_ep8_ep9_an_endpoint_of_the_peer_is_adopted(void **state)
 
 /* ERR-2: from the next progress on, a few in each round. Not where the peer has dialled meanwhile, nor where the
  * program has closed it again, nor without error handling. */
-static void test_err2_an_endpoint_that_handles_errors_dials_unasked(void **state)
+TEST_WITH(test_err2_an_endpoint_that_handles_errors_dials_unasked, set_up, tear_down)
 {
     enum { MANY = 40 };
     struct ucp_ep *eps[MANY];
     int i;
 
-    (void)state;
     for (i = 0; i < MANY; i++) {
         eps[i] = ep_create(i == 0 ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER);
     }
@@ -205,11 +197,10 @@ static void test_err2_an_endpoint_that_handles_errors_dials_unasked(void **state
     assert_int_equal(errors + closes[1], 0);
 }
 
-static void test_an_endpoint_that_cannot_connect_fails(void **state)
+TEST_WITH(test_an_endpoint_that_cannot_connect_fails, set_up, tear_down)
 {
     struct ucp_ep *ep = ep_create(UCP_ERR_HANDLING_MODE_PEER);
 
-    (void)state;
     connect_answer = UCS_ERR_UNREACHABLE;
     post(ep, "a");
     assert_int_equal(ep->state, CW_EP_FAILED);
@@ -220,11 +211,10 @@ static void test_an_endpoint_that_cannot_connect_fails(void **state)
 }
 
 /* ERR-4: once, from progress, after the requests. */
-static void test_err4_a_failure_ends_all_requests_and_is_told_once(void **state)
+TEST_WITH(test_err4_a_failure_ends_all_requests_and_is_told_once, set_up, tear_down)
 {
     struct ucp_ep *ep = ep_create(UCP_ERR_HANDLING_MODE_PEER);
 
-    (void)state;
     post(ep, "a");
     post(ep, "b");
     cw_ep_fail(ep, UCS_ERR_ENDPOINT_TIMEOUT);
@@ -245,11 +235,10 @@ static void test_err4_a_failure_ends_all_requests_and_is_told_once(void **state)
     assert_int_equal(UCS_PTR_STATUS(cw_ep_flush(ep, NULL)), UCS_ERR_ENDPOINT_TIMEOUT);
 }
 
-static void test_the_error_callback_may_close_the_endpoint(void **state)
+TEST_WITH(test_the_error_callback_may_close_the_endpoint, set_up, tear_down)
 {
     struct ucp_ep *ep = ep_create(UCP_ERR_HANDLING_MODE_PEER);
 
-    (void)state;
     post(ep, "a");
     inside_error = close_by_force;
     cw_ep_fail(ep, UCS_ERR_CONNECTION_RESET);
@@ -260,11 +249,10 @@ static void test_the_error_callback_may_close_the_endpoint(void **state)
     assert_true(cw_list_empty(&worker->eps));
 }
 
-static void test_a_failure_before_the_adoption_is_told_then(void **state)
+TEST_WITH(test_a_failure_before_the_adoption_is_told_then, set_up, tear_down)
 {
     struct ucp_ep *ep = ep_accept(0, UCP_ERR_HANDLING_MODE_PEER);
 
-    (void)state;
     cw_list_init(&ep->reap_link); /* as after a progress: only the adoption asks for one now */
     cw_list_init(&worker->reap);
     cw_ep_fail(ep, UCS_ERR_CONNECTION_RESET);
@@ -276,12 +264,11 @@ static void test_a_failure_before_the_adoption_is_told_then(void **state)
 }
 
 /* ERR-20: in mode NONE the orderly end of the peer's worker is no error; in mode PEER it is. */
-static void test_err20_the_orderly_end_of_the_peer_is_told_in_mode_peer_only(void **state)
+TEST_WITH(test_err20_the_orderly_end_of_the_peer_is_told_in_mode_peer_only, set_up, tear_down)
 {
     struct ucp_ep *ep;
     int peer_mode;
 
-    (void)state;
     for (peer_mode = 0; peer_mode < 2; peer_mode++) {
         ep = ep_create(peer_mode ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE);
         cw_ep_opened(ep, &conns[0]);
@@ -300,12 +287,11 @@ static void test_err20_the_orderly_end_of_the_peer_is_told_in_mode_peer_only(voi
 }
 
 /* FLU-1: what is held was posted before, and nothing else is under way. */
-static void test_flu1_flushes_wait_for_what_is_held(void **state)
+TEST_WITH(test_flu1_flushes_wait_for_what_is_held, set_up, tear_down)
 {
     struct ucp_ep *ep = ep_create(UCP_ERR_HANDLING_MODE_NONE);
     ucs_status_ptr_t flush, all;
 
-    (void)state;
     cw_ep_opened(ep, &conns[0]);
     cw_ep_reap_all(worker);
     assert_null(cw_ep_flush(ep, &no_param));
@@ -327,11 +313,10 @@ static void test_flu1_flushes_wait_for_what_is_held(void **state)
     assert_true(cw_list_empty(&worker->flush_list)); /* forgotten */
 }
 
-static void test_closing_what_never_connected_is_quiet(void **state)
+TEST_WITH(test_closing_what_never_connected_is_quiet, set_up, tear_down)
 {
     struct ucp_ep *ep = ep_create(UCP_ERR_HANDLING_MODE_NONE);
 
-    (void)state;
     assert_null(cw_ep_close(ep, NULL, 0));
     cw_ep_reap_all(worker);
     assert_true(cw_list_empty(&worker->eps));
@@ -339,12 +324,11 @@ static void test_closing_what_never_connected_is_quiet(void **state)
 }
 
 /* A close waits its turn behind what was posted before. */
-static void test_a_close_goes_behind_what_is_queued(void **state)
+TEST_WITH(test_a_close_goes_behind_what_is_queued, set_up, tear_down)
 {
     struct ucp_ep *ep = ep_create(UCP_ERR_HANDLING_MODE_NONE);
     ucs_status_ptr_t close;
 
-    (void)state;
     post(ep, "a");
     close = cw_ep_close(ep, NULL, 0);
     assert_true(UCS_PTR_IS_PTR(close));
@@ -361,11 +345,10 @@ static void test_a_close_goes_behind_what_is_queued(void **state)
 }
 
 /* CLS-4, CLS-19: nothing was posted, so it ends without the peer; CLOSE follows when that has answered. */
-static void test_cls4_cls19_a_close_does_not_wait_for_an_unasked_dial(void **state)
+TEST_WITH(test_cls4_cls19_a_close_does_not_wait_for_an_unasked_dial, set_up, tear_down)
 {
     struct ucp_ep *ep = ep_create(UCP_ERR_HANDLING_MODE_PEER);
 
-    (void)state;
     cw_ep_reap_all(worker);
     assert_int_equal(ep->state, CW_EP_DIALING);
     assert_null(cw_ep_close(ep, &no_param, 0));
@@ -381,11 +364,10 @@ static void test_cls4_cls19_a_close_does_not_wait_for_an_unasked_dial(void **sta
     assert_int_equal(errors, 0);
 }
 
-static void test_a_forced_close_cancels_at_once_and_tells_nobody(void **state)
+TEST_WITH(test_a_forced_close_cancels_at_once_and_tells_nobody, set_up, tear_down)
 {
     struct ucp_ep *ep = ep_create(UCP_ERR_HANDLING_MODE_PEER), *none = ep_create(UCP_ERR_HANDLING_MODE_NONE);
 
-    (void)state;
     assert_int_equal(UCS_PTR_STATUS(cw_ep_close(none, NULL, 1)), UCS_ERR_INVALID_PARAM);
     assert_true(cw_ep_has_user(none));
     post(ep, "a");
@@ -400,12 +382,11 @@ static void test_a_forced_close_cancels_at_once_and_tells_nobody(void **state)
 }
 
 /* CLS-14: the endpoint stays until both sides closed, whoever is first. */
-static void test_cls14_an_open_endpoint_goes_when_both_sides_closed(void **state)
+TEST_WITH(test_cls14_an_open_endpoint_goes_when_both_sides_closed, set_up, tear_down)
 {
     struct ucp_ep *ep;
     int peer_first;
 
-    (void)state;
     for (peer_first = 0; peer_first < 2; peer_first++) {
         ep = ep_create(UCP_ERR_HANDLING_MODE_NONE);
         cw_ep_opened(ep, &conns[0]);
@@ -432,11 +413,10 @@ static void test_cls14_an_open_endpoint_goes_when_both_sides_closed(void **state
 }
 
 /* CLS-15: a peer to whom numbers were given is remembered; one that only dialled us is not. */
-static void test_cls15_numbers_go_on_after_the_last_endpoint(void **state)
+TEST_WITH(test_cls15_numbers_go_on_after_the_last_endpoint, set_up, tear_down)
 {
     struct ucp_ep *ep = ep_accept(0, UCP_ERR_HANDLING_MODE_NONE);
 
-    (void)state;
     cw_ep_fail(ep, UCS_ERR_CONNECTION_RESET);
     cw_ep_reap_all(worker);
     assert_null(cw_hash_find(&worker->peers, UID));
@@ -449,11 +429,10 @@ static void test_cls15_numbers_go_on_after_the_last_endpoint(void **state)
     assert_int_equal(ep_create(UCP_ERR_HANDLING_MODE_NONE)->number, 1);
 }
 
-static void test_dropped_connections_are_closed_by_progress(void **state)
+TEST_WITH(test_dropped_connections_are_closed_by_progress, set_up, tear_down)
 {
     struct ucp_ep *ep = ep_create(UCP_ERR_HANDLING_MODE_NONE);
 
-    (void)state;
     cw_ep_set_state(ep, CW_EP_DIALING);
     ep->conn = &conns[1];
     cw_ep_drop_conn(ep);
@@ -467,35 +446,4 @@ static void test_dropped_connections_are_closed_by_progress(void **state)
     assert_int_equal(closes[1], 1);
     assert_int_equal(closes[2], 1);
     assert_int_equal(ep->state, CW_EP_OPEN);
-}
-
-#define test(function) cmocka_unit_test_setup_teardown(test_##function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        test(an_idle_endpoint_is_small),
-        test(the_first_operation_connects_and_the_queue_keeps_its_order),
-        test(connecting_endpoints_are_counted),
-        test(a_waiting_endpoint_dials_again),
-        test(what_the_transport_took_is_in_flight),
-        test(ep7_ep8_ep9_an_endpoint_of_the_peer_is_adopted),
-        test(err2_an_endpoint_that_handles_errors_dials_unasked),
-        test(an_endpoint_that_cannot_connect_fails),
-        test(err4_a_failure_ends_all_requests_and_is_told_once),
-        test(the_error_callback_may_close_the_endpoint),
-        test(a_failure_before_the_adoption_is_told_then),
-        test(err20_the_orderly_end_of_the_peer_is_told_in_mode_peer_only),
-        test(flu1_flushes_wait_for_what_is_held),
-        test(closing_what_never_connected_is_quiet),
-        test(a_close_goes_behind_what_is_queued),
-        test(cls4_cls19_a_close_does_not_wait_for_an_unasked_dial),
-        test(a_forced_close_cancels_at_once_and_tells_nobody),
-        test(cls14_an_open_endpoint_goes_when_both_sides_closed),
-        test(cls15_numbers_go_on_after_the_last_endpoint),
-        test(dropped_connections_are_closed_by_progress),
-        test(n23_16_endpoints_by_several_addresses),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

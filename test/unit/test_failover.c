@@ -4,15 +4,10 @@
  * again (N22-71, N22-77), flushes (N22-79), the bound of copies, and that a peer which lies costs its endpoint and
  * nothing else.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "core/failover/failover.h"
 #include "os/clock.h"
 #include "test_no_op.h"
@@ -265,9 +260,8 @@ static void assert_messages(unsigned from, unsigned conn, uint64_t first, uint64
 }
 
 /* The lane has one constant table, however it is carried, and is named as its carrier (EP-32). */
-static void the_lane_is_named_as_its_carrier(void **state)
+TEST_WITH(the_lane_is_named_as_its_carrier, set_up, tear_down)
 {
-    (void)state;
     other = iface;
     other.name = "other";
     worker->num_ifaces = 2;
@@ -283,23 +277,21 @@ static void the_lane_is_named_as_its_carrier(void **state)
 }
 
 /* The table says that the peer may be anywhere, so no interface of shared memory carries such a lane. */
-static void only_networks_carry_the_lane(void **state)
+TEST_WITH(only_networks_carry_the_lane, set_up, tear_down)
 {
     const struct cw_transport shared = {.device_class = CW_DEVICE_SHM, .connect = &connecting, .packets = &packets};
 
-    (void)state;
     assert_true(cw_failover_suits(worker, &iface));
     iface.transport = &shared;
     assert_false(cw_failover_suits(worker, &iface));
 }
 
 /* N22-71: the acceptor hears that the dialler has left the carrier. */
-static void the_rest_is_sent_again(void **state)
+TEST_WITH(the_rest_is_sent_again, set_up, tear_down)
 {
     unsigned before;
     uint64_t i;
 
-    (void)state;
     open_ep(0);
     for (i = 0; i < 5; i++) {
         assert_int_equal(send_one(i), UCS_OK);
@@ -325,11 +317,10 @@ static void the_rest_is_sent_again(void **state)
 }
 
 /* N22-77: each packet is delivered once and in order, however often copies of it come by lanes that were left. */
-static void copies_are_dropped(void **state)
+TEST_WITH(copies_are_dropped, set_up, tear_down)
 {
     unsigned i;
 
-    (void)state;
     open_ep(0);
     for (i = 0; i < 3; i++) {
         take_one(FIRST);
@@ -359,13 +350,12 @@ static void on_flushed(struct cw_completion *completion, ucs_status_t status)
 }
 
 /* N22-79: the flush starts over on the next lane, behind what is sent again there. */
-static void a_flush_starts_over(void **state)
+TEST_WITH(a_flush_starts_over, set_up, tear_down)
 {
     struct flushed flushed = {.completion = {on_flushed}};
     unsigned before, used;
     uint64_t i;
 
-    (void)state;
     open_ep(1);
     for (i = 0; i < 3; i++) {
         assert_int_equal(send_one(i), UCS_OK);
@@ -388,11 +378,10 @@ static void a_flush_starts_over(void **state)
 }
 
 /* N22-79: no lane is left, so the flush ends with the endpoint, and with an error. */
-static void a_flush_without_lanes_fails(void **state)
+TEST_WITH(a_flush_without_lanes_fails, set_up, tear_down)
 {
     struct flushed flushed = {.completion = {on_flushed}};
 
-    (void)state;
     open_ep(1);
     assert_int_equal(send_one(0), UCS_OK);
     assert_int_equal(cw_lane_flush(ep->conn, &flushed.completion), UCS_INPROGRESS);
@@ -408,12 +397,11 @@ static void a_flush_without_lanes_fails(void **state)
 }
 
 /* The dialler chooses the next carrier, and sends nothing again before the acceptor told what came. */
-static void the_dialler_waits_for_the_count(void **state)
+TEST_WITH(the_dialler_waits_for_the_count, set_up, tear_down)
 {
     unsigned before, used;
     uint64_t i;
 
-    (void)state;
     open_ep(1);
     for (i = 0; i < 3; i++) {
         assert_int_equal(send_one(i), UCS_OK);
@@ -436,11 +424,10 @@ static void the_dialler_waits_for_the_count(void **state)
 }
 
 /* The acceptor asks the dialler to choose. */
-static void the_acceptor_asks(void **state)
+TEST_WITH(the_acceptor_asks, set_up, tear_down)
 {
     unsigned before;
 
-    (void)state;
     open_ep(0);
     before = num_sent;
     assert_int_equal(cw_failover_closed(ep, &conns[FIRST], UCS_ERR_CONNECTION_RESET), 1);
@@ -451,16 +438,15 @@ static void the_acceptor_asks(void **state)
 }
 
 /* Bytes that are no packets cost the endpoint, as on any lane. */
-static void broken_framing_moves_nothing(void **state)
+TEST_WITH(broken_framing_moves_nothing, set_up, tear_down)
 {
-    (void)state;
     open_ep(1);
     assert_int_equal(cw_failover_closed(ep, &conns[FIRST], UCS_ERR_IO_ERROR), 1);
     assert_int_equal(ep->state, CW_EP_FAILED);
 }
 
 /* A peer that confirms nothing costs a bounded number of copies. */
-static void copies_are_bounded(void **state)
+TEST_WITH(copies_are_bounded, set_up, tear_down)
 {
     static char bytes[8192];
     struct cw_wire_rndv_data header = {.receive_id = 1};
@@ -469,7 +455,6 @@ static void copies_are_bounded(void **state)
     ucs_status_t status = UCS_OK;
     const struct cw_failover *failover;
 
-    (void)state;
     open_ep(0);
     failover = lane_of_ep();
     while (status == UCS_OK) {
@@ -484,9 +469,8 @@ static void copies_are_bounded(void **state)
 }
 
 /* A full carrier takes one packet more, which it gets when it has room, and in order. */
-static void a_full_carrier_keeps_the_order(void **state)
+TEST_WITH(a_full_carrier_keeps_the_order, set_up, tear_down)
 {
-    (void)state;
     open_ep(0);
     is_full = 1;
     assert_int_equal(send_one(0), UCS_OK);
@@ -500,13 +484,12 @@ static void a_full_carrier_keeps_the_order(void **state)
 }
 
 /* Counts that lie, roles and connections that do not fit: the endpoint ends, or the packet is passed over. */
-static void lies_are_refused(void **state)
+TEST_WITH(lies_are_refused, set_up, tear_down)
 {
     struct cw_wire_move packed = {.kind = CW_WIRE_MOVE_HANDLED};
     unsigned kind, i;
     size_t length;
 
-    (void)state;
     for (i = 0; i < 2; i++) {
         open_ep((int)i);
         assert_int_equal(send_one(0), UCS_OK);
@@ -569,11 +552,10 @@ static void look(void)
 }
 
 /* N22-70: what waits for the full lane would wait for ever if the carrier is cut, too. */
-static void a_carrier_without_answers_is_left(void **state)
+TEST_WITH(a_carrier_without_answers_is_left, set_up, tear_down)
 {
     unsigned i, before;
 
-    (void)state;
     (void)fill_second();
     for (i = 0; i < 3; i++) {
         look();
@@ -592,12 +574,11 @@ static void a_carrier_without_answers_is_left(void **state)
 }
 
 /* N22-70: a piece waits for room of the carrier, which owes nothing else, and is cut. */
-static void a_full_carrier_without_answers_is_left(void **state)
+TEST_WITH(a_full_carrier_without_answers_is_left, set_up, tear_down)
 {
     struct cw_further_lane *lane;
     unsigned used, other, i;
 
-    (void)state;
     open_ep(1);
     assert_int_equal(cw_failover_closed(ep, &conns[FIRST], UCS_ERR_CONNECTION_RESET), 1);
     used = sent[num_sent - 1].conn;
@@ -621,12 +602,11 @@ static void a_full_carrier_without_answers_is_left(void **state)
 }
 
 /* A full lane that is silent while the carrier answers is lost, although an answer from before the cut came by it. */
-static void a_full_lane_stays_doubtful(void **state)
+TEST_WITH(a_full_lane_stays_doubtful, set_up, tear_down)
 {
     struct cw_further_lane *lane;
     unsigned i;
 
-    (void)state;
     lane = fill_second();
     look();
     assert_int_equal(move(SECOND, CW_WIRE_MOVE_ALIVE, 0, 0), UCS_OK);
@@ -662,9 +642,8 @@ static void next_round(void)
 }
 
 /* N22-82: so many rounds, anew after each loss, and then no more; the endpoint lives on. */
-static void lanes_are_dialled_in_rounds(void **state)
+TEST_WITH(lanes_are_dialled_in_rounds, set_up, tear_down)
 {
-    (void)state;
     open_ep(1);
     dials = 0;
     cw_lanes_search(ep->lanes);
@@ -681,28 +660,4 @@ static void lanes_are_dialled_in_rounds(void **state)
     assert_int_equal(dials, 3);
     assert_int_equal(ep->lanes->next_dial_ns, 0);
     assert_int_equal(ep->state, CW_EP_OPEN);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_lane_is_named_as_its_carrier, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(only_networks_carry_the_lane, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_rest_is_sent_again, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(copies_are_dropped, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_flush_starts_over, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_flush_without_lanes_fails, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_dialler_waits_for_the_count, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_acceptor_asks, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(broken_framing_moves_nothing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(copies_are_bounded, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_full_carrier_keeps_the_order, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(lies_are_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_carrier_without_answers_is_left, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_full_carrier_without_answers_is_left, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_full_lane_stays_doubtful, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(lanes_are_dialled_in_rounds, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

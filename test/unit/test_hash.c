@@ -2,15 +2,10 @@
 /*
  * The hash table of base/hash.h against a model, with several elements per key, and with a table that cannot grow.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "base/hash.h"
 #include "test_random.h"
 
@@ -136,11 +131,10 @@ static void play(struct cw_hash *hash, unsigned steps, unsigned check_every)
     check_all(hash);
 }
 
-static void empty_table_finds_nothing_and_owns_nothing(void **state)
+TEST_WITH(empty_table_finds_nothing_and_owns_nothing, set_up, NULL)
 {
     struct cw_hash hash;
 
-    (void)state;
     cw_hash_init(&hash, 1);
     assert_null(cw_hash_find(&hash, 0));
     assert_null(cw_hash_find(&hash, 5));
@@ -151,11 +145,10 @@ static void empty_table_finds_nothing_and_owns_nothing(void **state)
     assert_int_equal(memory.live, 0);
 }
 
-static void random_operations_agree_with_the_model(void **state)
+TEST_WITH(random_operations_agree_with_the_model, set_up, NULL)
 {
     struct cw_hash hash;
 
-    (void)state;
     cw_hash_init(&hash, next_random());
     play(&hash, 60000, 8);
     assert_int_equal(memory.live, 1);
@@ -164,12 +157,11 @@ static void random_operations_agree_with_the_model(void **state)
 }
 
 /* Whatever growth fails, first or later, nothing is lost and the next chance is taken. */
-static void growth_that_fails_only_lengthens_chains(void **state)
+TEST_WITH(growth_that_fails_only_lengthens_chains, set_up, NULL)
 {
     struct cw_hash hash;
     long allowed;
 
-    (void)state;
     for (allowed = 0; allowed < 6; allowed++) {
         memset(elements, 0, sizeof(elements));
         cw_hash_init(&hash, 7);
@@ -188,12 +180,11 @@ static void growth_that_fails_only_lengthens_chains(void **state)
     }
 }
 
-static void one_key_holds_many_elements(void **state)
+TEST_WITH(one_key_holds_many_elements, set_up, NULL)
 {
     struct cw_hash hash;
     unsigned i;
 
-    (void)state;
     cw_hash_init(&hash, 3);
     for (i = 0; i < ELEMENTS; i++) {
         toggle(&hash, &elements[i], 42);
@@ -211,13 +202,12 @@ static void one_key_holds_many_elements(void **state)
     cw_hash_cleanup(&hash);
 }
 
-static void removing_a_stranger_changes_nothing(void **state)
+TEST_WITH(removing_a_stranger_changes_nothing, set_up, NULL)
 {
     struct cw_hash_link stranger = {.key = 2};
     struct cw_hash hash;
     unsigned i;
 
-    (void)state;
     cw_hash_init(&hash, 3);
     for (i = 0; i < 20; i++) {
         toggle(&hash, &elements[i], key_of(i % 4));
@@ -245,13 +235,12 @@ static unsigned longest_chain(const struct cw_hash *hash)
 }
 
 /* Regular keys spread, and keys that fall into one chain under one seed do not under another. */
-static void keys_spread_and_the_seed_matters(void **state)
+TEST_WITH(keys_spread_and_the_seed_matters, set_up, NULL)
 {
     struct cw_hash plain, seeded;
     unsigned count = 0;
     uint64_t key;
 
-    (void)state;
     cw_hash_init(&plain, 0);
     for (key = 0; key < ELEMENTS; key++) {
         cw_hash_add(&plain, &elements[key].link, key << 20);
@@ -273,18 +262,4 @@ static void keys_spread_and_the_seed_matters(void **state)
     assert_true(longest_chain(&seeded) <= 12);
     cw_hash_cleanup(&plain);
     cw_hash_cleanup(&seeded);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(empty_table_finds_nothing_and_owns_nothing, set_up),
-        cmocka_unit_test_setup(random_operations_agree_with_the_model, set_up),
-        cmocka_unit_test_setup(growth_that_fails_only_lengthens_chains, set_up),
-        cmocka_unit_test_setup(one_key_holds_many_elements, set_up),
-        cmocka_unit_test_setup(removing_a_stranger_changes_nothing, set_up),
-        cmocka_unit_test_setup(keys_spread_and_the_seed_matters, set_up),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,16 +3,11 @@
  * The hello and its reply of wire/hello.h: exactly one text for each meaning. Whatever the decoder accepts, the encoder
  * writes again with the same bytes; everything else is refused and leaves the result alone.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "test_random.h"
 #include "wire/hello.h"
 
@@ -77,7 +72,7 @@ static int reply_accepts(const uint8_t *bytes, size_t length)
     return 1;
 }
 
-static void the_bytes_are_as_the_tables_say(void **state)
+TEST_WITH(the_bytes_are_as_the_tables_say, random_set_up, NULL)
 {
     static const uint8_t expected[CW_HELLO_LENGTH] = {
         'C', 'W', 'Y', '1', 4, 0, 1, 1, 8, 7, 6, 5, 4, 3, 2, 1, /* the uids */ 18, 17, 16, 15, 14, 13, 12, 11,
@@ -91,7 +86,6 @@ static void the_bytes_are_as_the_tables_say(void **state)
                                    .flags = CW_HELLO_NO_LOOPBACK};
     uint8_t bytes[CW_HELLO_LENGTH];
 
-    (void)state;
     cw_hello_encode(&hello, bytes);
     assert_memory_equal(bytes, expected, sizeof(expected));
     cw_hello_reply_encode(CW_HELLO_WRONG_WORKER, bytes);
@@ -99,12 +93,11 @@ static void the_bytes_are_as_the_tables_say(void **state)
 }
 
 /* Only a hello of another release is foreign, however long that release made it. */
-static void a_foreign_version_is_named(void **state)
+TEST_WITH(a_foreign_version_is_named, random_set_up, NULL)
 {
     const struct cw_hello hello = {.source_uid = 1};
     uint8_t bytes[CW_HELLO_LENGTH + 8] = {0};
 
-    (void)state;
     cw_hello_encode(&hello, bytes);
     assert_int_equal(cw_hello_foreign(bytes, CW_HELLO_LENGTH), 0);
     bytes[4] = 5;
@@ -118,14 +111,13 @@ static void a_foreign_version_is_named(void **state)
     assert_int_equal(cw_hello_foreign(bytes, CW_HELLO_LENGTH), 0);
 }
 
-static void what_is_written_is_read(void **state)
+TEST_WITH(what_is_written_is_read, random_set_up, NULL)
 {
     uint8_t buffer[CW_HELLO_LENGTH + 8];
     struct cw_hello hello, decoded;
     enum cw_hello_answer answer;
     unsigned i;
 
-    (void)state;
     for (i = 0; i < 20000; i++) {
         hello = random_hello();
         cw_hello_encode(&hello, buffer + i % 8);
@@ -139,13 +131,12 @@ static void what_is_written_is_read(void **state)
     }
 }
 
-static void every_other_length_is_refused(void **state)
+TEST_WITH(every_other_length_is_refused, random_set_up, NULL)
 {
     struct cw_hello hello = random_hello();
     uint8_t bytes[64] = {0};
     size_t length;
 
-    (void)state;
     cw_hello_encode(&hello, bytes);
     for (length = 0; length <= sizeof(bytes); length++) {
         assert_int_equal(accepts(bytes, length), length == CW_HELLO_LENGTH);
@@ -157,13 +148,12 @@ static void every_other_length_is_refused(void **state)
 }
 
 /* A flipped bit is refused, or means exactly itself: the numbers and the mode carry no redundancy. */
-static void every_flipped_bit_is_refused_or_seen(void **state)
+TEST_WITH(every_flipped_bit_is_refused_or_seen, random_set_up, NULL)
 {
     struct cw_hello hello = random_hello();
     uint8_t bytes[CW_HELLO_LENGTH];
     unsigned bit, byte;
 
-    (void)state;
     cw_hello_encode(&hello, bytes);
     for (bit = 0; bit < CW_HELLO_LENGTH * 8; bit++) {
         byte = bit / 8;
@@ -185,13 +175,12 @@ static void every_flipped_bit_is_refused_or_seen(void **state)
     }
 }
 
-static void random_bytes_are_refused_or_seen(void **state)
+TEST_WITH(random_bytes_are_refused_or_seen, random_set_up, NULL)
 {
     struct cw_hello hello = {0};
     uint8_t bytes[CW_HELLO_LENGTH + 8];
     unsigned i, accepted = 0;
 
-    (void)state;
     for (i = 0; i < 50000; i++) {
         random_bytes(bytes, sizeof(bytes));
         assert_false(accepts(bytes, next_random() % (sizeof(bytes) + 1)));
@@ -206,12 +195,11 @@ static void random_bytes_are_refused_or_seen(void **state)
     assert_true(accepted > 0);
 }
 
-static void a_reply_is_no_hello(void **state)
+TEST_WITH(a_reply_is_no_hello, random_set_up, NULL)
 {
     struct cw_hello hello = random_hello();
     uint8_t bytes[CW_HELLO_LENGTH];
 
-    (void)state;
     cw_hello_encode(&hello, bytes);
     assert_false(reply_accepts(bytes, CW_HELLO_REPLY_LENGTH));
     assert_false(reply_accepts(bytes, CW_HELLO_LENGTH));
@@ -220,13 +208,12 @@ static void a_reply_is_no_hello(void **state)
 }
 
 /* A seed of another version would be refused before any packet is read. */
-static void the_seed_of_the_fuzzer_is_a_hello(void **state)
+TEST_WITH(the_seed_of_the_fuzzer_is_a_hello, random_set_up, NULL)
 {
     FILE *seeds = fopen(CW_SOURCE_DIR "/test/fuzz/corpus/hello.txt", "r");
     unsigned found = 0;
     char name[64], digits[256];
 
-    (void)state;
     assert_non_null(seeds);
     while (fscanf(seeds, "%63s %255s", name, digits) == 2) {
         if (strcmp(name, "hello") == 0) {
@@ -242,20 +229,4 @@ static void the_seed_of_the_fuzzer_is_a_hello(void **state)
     }
     fclose(seeds);
     assert_int_equal(found, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(the_bytes_are_as_the_tables_say, random_set_up),
-        cmocka_unit_test_setup(a_foreign_version_is_named, random_set_up),
-        cmocka_unit_test_setup(what_is_written_is_read, random_set_up),
-        cmocka_unit_test_setup(every_other_length_is_refused, random_set_up),
-        cmocka_unit_test_setup(every_flipped_bit_is_refused_or_seen, random_set_up),
-        cmocka_unit_test_setup(random_bytes_are_refused_or_seen, random_set_up),
-        cmocka_unit_test_setup(a_reply_is_no_hello, random_set_up),
-        cmocka_unit_test_setup(the_seed_of_the_fuzzer_is_a_hello, random_set_up),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,18 +5,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "os/host.h"
 #include "os/unix_socket.h"
 #include "test_log_lines.h"
@@ -101,11 +96,10 @@ static void is_said(const struct numbers *seen, const char *words)
     assert_non_null(strstr(seen->why_directory, words));
 }
 
-static void test_who_sees_no_proc_is_named(void **state)
+TEST(test_who_sees_no_proc_is_named)
 {
     struct numbers sees, blind, also_blind, unauth = {.netns = 4711, .directory = 4713};
 
-    (void)state;
     look(0, NULL, &sees);
     look(1, &sees, &blind);
     assert_true(sees.netns != blind.netns && sees.directory != blind.directory);
@@ -123,7 +117,7 @@ static void test_who_sees_no_proc_is_named(void **state)
 }
 
 /* The same address here and there, so that it looks like another host with our address. */
-static void test_tcp_tells_so(void **state)
+TEST(test_tcp_tells_so)
 {
     struct cw_tcp_address peer = {.port = 4711, .listens = CW_TCP_LISTENS_IPV4, .num_hosts = 1};
     struct cw_tcp_local local = {.loopback = 3, .num_hosts = 1};
@@ -132,7 +126,6 @@ static void test_tcp_tells_so(void **state)
     const char *why = "";
     struct numbers sees, blind;
 
-    (void)state;
     look(0, NULL, &sees);
     look(1, NULL, &blind);
     peer.hosts[0] = local.hosts[0].address = (struct cw_net_address){.family = CW_NET_IPV4, .bytes = {10, 0, 0, 5}};
@@ -151,14 +144,4 @@ static void test_tcp_tells_so(void **state)
     local.netns = 4711;
     assert_int_equal(cw_tcp_candidates(&local, &peer, NULL, candidates, &why), 0);
     assert_non_null(strstr(why, "it is on another host"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_who_sees_no_proc_is_named),
-        cmocka_unit_test(test_tcp_tells_so),
-    };
-
-    return cmocka_run_group_tests_name("unit.host", tests, NULL, NULL);
 }

@@ -2,15 +2,10 @@
 /*
  * The number table of base/idmap.h: only the number that was given out last for a slot finds its object.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "base/idmap.h"
 #include "test_random.h"
 
@@ -45,11 +40,10 @@ static uint64_t add(struct cw_idmap *map, void *object)
     return id;
 }
 
-static void empty_map_finds_nothing(void **state)
+TEST_WITH(empty_map_finds_nothing, set_up, NULL)
 {
     struct cw_idmap map;
 
-    (void)state;
     cw_idmap_init(&map);
     assert_null(cw_idmap_get(&map, 0));
     assert_null(cw_idmap_get(&map, UINT64_C(1) << 32));
@@ -59,12 +53,11 @@ static void empty_map_finds_nothing(void **state)
     cw_idmap_cleanup(&map);
 }
 
-static void random_operations_agree_with_the_model(void **state)
+TEST_WITH(random_operations_agree_with_the_model, set_up, NULL)
 {
     struct cw_idmap map;
     unsigned step, at, i;
 
-    (void)state;
     cw_idmap_init(&map);
     for (step = 0; step < 40000; step++) {
         at = (unsigned)(next_random() % OBJECTS);
@@ -86,13 +79,12 @@ static void random_operations_agree_with_the_model(void **state)
 }
 
 /* A number that was taken back finds nothing, also when its slot serves another object, and takes nothing out. */
-static void stale_numbers_find_nothing(void **state)
+TEST_WITH(stale_numbers_find_nothing, set_up, NULL)
 {
     uint64_t stale[300], id;
     struct cw_idmap map;
     unsigned i, j;
 
-    (void)state;
     cw_idmap_init(&map);
     for (i = 0; i < 300; i++) {
         id = add(&map, &objects[0]);
@@ -111,12 +103,11 @@ static void stale_numbers_find_nothing(void **state)
 }
 
 /* Removing one number twice must not put its slot on the free list twice. */
-static void double_removal_gives_no_slot_twice(void **state)
+TEST_WITH(double_removal_gives_no_slot_twice, set_up, NULL)
 {
     struct cw_idmap map;
     uint64_t first, second;
 
-    (void)state;
     cw_idmap_init(&map);
     first = add(&map, &objects[0]);
     cw_idmap_remove(&map, first);
@@ -128,13 +119,12 @@ static void double_removal_gives_no_slot_twice(void **state)
     cw_idmap_cleanup(&map);
 }
 
-static void forged_numbers_find_nothing(void **state)
+TEST_WITH(forged_numbers_find_nothing, set_up, NULL)
 {
     struct cw_idmap map;
     uint64_t id, forged;
     unsigned i, bit;
 
-    (void)state;
     cw_idmap_init(&map);
     for (i = 0; i < 20; i++) {
         ids[i] = add(&map, &objects[i]);
@@ -167,12 +157,11 @@ static void forged_numbers_find_nothing(void **state)
 }
 
 /* After the last generation comes 1, so that no number is ever 0. */
-static void generation_wraps_past_zero(void **state)
+TEST_WITH(generation_wraps_past_zero, set_up, NULL)
 {
     struct cw_idmap map;
     uint64_t last, id;
 
-    (void)state;
     cw_idmap_init(&map);
     id = add(&map, &objects[0]);
     assert_int_equal((uint32_t)id, 0);
@@ -190,13 +179,12 @@ static void generation_wraps_past_zero(void **state)
     cw_idmap_cleanup(&map);
 }
 
-static void without_memory_nothing_changes(void **state)
+TEST_WITH(without_memory_nothing_changes, set_up, NULL)
 {
     struct cw_idmap map;
     uint64_t id = 77;
     unsigned i;
 
-    (void)state;
     cw_idmap_init(&map);
     refuse = 1;
     assert_int_equal(cw_idmap_add(&map, &objects[0], &id), UCS_ERR_NO_MEMORY);
@@ -216,19 +204,4 @@ static void without_memory_nothing_changes(void **state)
     refuse = 0;
     (void)add(&map, &objects[17]);
     cw_idmap_cleanup(&map);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(empty_map_finds_nothing, set_up),
-        cmocka_unit_test_setup(random_operations_agree_with_the_model, set_up),
-        cmocka_unit_test_setup(stale_numbers_find_nothing, set_up),
-        cmocka_unit_test_setup(double_removal_gives_no_slot_twice, set_up),
-        cmocka_unit_test_setup(forged_numbers_find_nothing, set_up),
-        cmocka_unit_test_setup(generation_wraps_past_zero, set_up),
-        cmocka_unit_test_setup(without_memory_nothing_changes, set_up),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

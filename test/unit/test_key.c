@@ -2,15 +2,10 @@
 /*
  * The format of remote keys (wire/key.h, KEY-1) and the order of unpacked ones (KEY-8).
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "core/rkey.h"
 #include "test_random.h"
 #include "wire/key.h"
@@ -30,7 +25,7 @@ static const struct cw_key sample = {.token = 0x1122334455667788,
 static const uint8_t two_parts[] = {0x23, 1, 2, 3, 4, 0x90, 0x77};
 static const struct cw_key_parts sample_parts = {.bytes = two_parts, .length = sizeof(two_parts)};
 
-static void the_format_is_fixed(void **state)
+TEST(the_format_is_fixed)
 {
     static const uint8_t expected[] = {
         'C',  'K',  2,    60,   0x92,                   /* head, executor and rights */
@@ -49,7 +44,6 @@ static void the_format_is_fixed(void **state)
     struct cw_key key;
     size_t length;
 
-    (void)state;
     assert_int_equal(cw_key_encode(&sample, &sample_parts, bytes), sizeof(expected));
     assert_memory_equal(bytes, expected, sizeof(expected));
     for (int shift = 0; shift < 2; shift++) { /* any alignment */
@@ -69,14 +63,13 @@ static void the_format_is_fixed(void **state)
 }
 
 /* R15: at most 64 bytes with one device, 128 with eight, whose parts have up to 8 bytes. */
-static void keys_are_short(void **state)
+TEST(keys_are_short)
 {
     static const uint8_t part[16] = {1};
     uint8_t parts[CW_KEY_PARTS_MAX], bytes[CW_KEY_MAX];
     struct cw_key_parts all = {.bytes = parts};
     struct cw_key key = sample;
 
-    (void)state;
     key.executor = 0;
     assert_int_equal(cw_key_encode(&key, NULL, bytes), CW_KEY_SHARED_LENGTH);
     for (unsigned number = 1; number <= 8; number++) {
@@ -93,14 +86,13 @@ static void keys_are_short(void **state)
 }
 
 /* A flipped bit is refused, or it is another key: none is lost on the way. */
-static void every_bit_counts(void **state)
+TEST(every_bit_counts)
 {
     uint8_t bytes[CW_KEY_MAX], again[CW_KEY_MAX];
     struct cw_key_parts parts;
     size_t length, other;
     struct cw_key key;
 
-    (void)state;
     length = cw_key_encode(&sample, &sample_parts, bytes);
     for (unsigned bit = 0; bit < length * 8; bit++) {
         bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
@@ -127,7 +119,7 @@ static void refuse_parts(const uint8_t *bytes, size_t length)
 }
 
 /* Memory of an announcement: what was encoded comes back, and of any bytes only those that are such memory. */
-static void memory_of_announcements(void **state)
+TEST(memory_of_announcements)
 {
     static const uint8_t one[] = {0x23, 1, 2, 3, 4};
     const struct cw_key_memory memory = {.address = 0x1234567890, .length = 77, .parts = {one, sizeof(one)}};
@@ -136,7 +128,6 @@ static void memory_of_announcements(void **state)
     struct cw_key_memory again;
     size_t length, part_length;
 
-    (void)state;
     assert_int_equal(cw_key_memory_encode(&nothing, bytes), 0);
     length = cw_key_memory_encode(&memory, bytes);
     assert_int_equal(length, CW_KEY_MEMORY_HEAD + sizeof(one));
@@ -161,14 +152,13 @@ static void memory_of_announcements(void **state)
     }
 }
 
-static void lying_parts_are_refused(void **state)
+TEST(lying_parts_are_refused)
 {
     static const uint8_t cut[] = {0x11, 0}, no_body[] = {0x10}, twice[] = {0x10, 1, 0x10, 2};
     static const uint8_t falling[] = {0x20, 1, 0x10, 2}, second_host[] = {0x00, 1};
     struct cw_key key = sample;
     uint8_t bytes[CW_KEY_MAX];
 
-    (void)state;
     refuse_parts(cut, sizeof(cut));
     refuse_parts(no_body, sizeof(no_body));
     refuse_parts(twice, sizeof(twice));
@@ -192,11 +182,10 @@ static ucs_status_t decode(struct cw_key key)
     return cw_key_decode(bytes, &again, NULL);
 }
 
-static void contradictions_are_refused(void **state)
+TEST(contradictions_are_refused)
 {
     struct cw_key key = sample;
 
-    (void)state;
     key.length = UINT64_MAX - key.address;
     assert_int_equal(decode(key), UCS_OK);
     key.length++;
@@ -211,23 +200,21 @@ static void contradictions_are_refused(void **state)
 }
 
 /* Foreign bytes may be shorter than a key: no more than four are read before they are known. */
-static void foreign_bytes_are_refused(void **state)
+TEST(foreign_bytes_are_refused)
 {
     static const uint8_t foreign[][4] = {{0, 0, 0, 0}, {'C', 'K', 1, 56}, {'C', 'K', 2, 35}, {'C', 'X', 2, 56}};
     struct cw_key key;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
         assert_int_equal(cw_key_decode(foreign[i], &key, NULL), UCS_ERR_INVALID_PARAM);
     }
 }
 
-static void keys_have_a_total_order(void **state)
+TEST(keys_have_a_total_order)
 {
     struct ucp_rkey keys[7];
     unsigned i, j;
 
-    (void)state;
     memset(keys, 0, sizeof(keys));
     for (i = 0; i < 7; i++) {
         keys[i].key = sample;
@@ -245,20 +232,4 @@ static void keys_have_a_total_order(void **state)
             assert_true((i < j) ? result < 0 : (i > j) ? result > 0 : result == 0);
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_format_is_fixed),
-        cmocka_unit_test(keys_are_short),
-        cmocka_unit_test(every_bit_counts),
-        cmocka_unit_test(lying_parts_are_refused),
-        cmocka_unit_test(memory_of_announcements),
-        cmocka_unit_test(contradictions_are_refused),
-        cmocka_unit_test(foreign_bytes_are_refused),
-        cmocka_unit_test(keys_have_a_total_order),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,15 +2,10 @@
 /*
  * The linked list of base/list.h against an array, in both directions after each step.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "base/list.h"
 #include "test_random.h"
 
@@ -170,11 +165,10 @@ static void step(void)
     }
 }
 
-static void random_operations_agree_with_the_model(void **state)
+TEST_WITH(random_operations_agree_with_the_model, set_up, NULL)
 {
     unsigned i, j;
 
-    (void)state;
     for (i = 0; i < 30000; i++) {
         step();
         for (j = 0; j < LISTS; j++) {
@@ -183,12 +177,11 @@ static void random_operations_agree_with_the_model(void **state)
     }
 }
 
-static void an_empty_list_gives_nothing(void **state)
+TEST_WITH(an_empty_list_gives_nothing, set_up, NULL)
 {
     struct item *item, *next;
     struct cw_list list;
 
-    (void)state;
     cw_list_init(&list);
     assert_true(cw_list_empty(&list));
     assert_null(cw_list_pop_head(&list));
@@ -203,13 +196,12 @@ static void an_empty_list_gives_nothing(void **state)
 }
 
 /* The body of the safe loop may free the element it is at. */
-static void elements_may_be_freed_while_walking(void **state)
+TEST_WITH(elements_may_be_freed_while_walking, set_up, NULL)
 {
     struct item *item, *next;
     struct cw_list list;
     int expected = 0, i;
 
-    (void)state;
     cw_list_init(&list);
     for (i = 0; i < 10; i++) {
         item = malloc(sizeof(*item));
@@ -237,21 +229,8 @@ static void elements_may_be_freed_while_walking(void **state)
     assert_true(cw_list_empty(&list));
 }
 
-static void container_of_finds_the_element(void **state)
+TEST_WITH(container_of_finds_the_element, set_up, NULL)
 {
-    (void)state;
     assert_ptr_equal(cw_container_of(&items[3].link, struct item, link), &items[3]);
     assert_int_equal(cw_container_of(&items[5].link, struct item, link)->value, 5);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(random_operations_agree_with_the_model, set_up),
-        cmocka_unit_test_setup(an_empty_list_gives_nothing, set_up),
-        cmocka_unit_test_setup(elements_may_be_freed_while_walking, set_up),
-        cmocka_unit_test_setup(container_of_finds_the_element, set_up),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

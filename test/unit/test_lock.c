@@ -2,16 +2,11 @@
 /*
  * The lock of os/lock.h (WRK-3, WRK-4): recursion, who is let in when, and that nobody is forgotten asleep.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <pthread.h>
 #include <sched.h>
 
+#include "runner.h"
 #include "os/lock.h"
 
 enum { THREADS = 4, ROUNDS = 20000, PATIENCE = 16 };
@@ -57,11 +52,10 @@ static int is_free(struct cw_lock *lock)
     return result != NULL;
 }
 
-static void its_owner_comes_in_again(void **state)
+TEST(its_owner_comes_in_again)
 {
     struct cw_lock lock;
 
-    (void)state;
     cw_lock_init(&lock);
     cw_lock_enter(&lock);
     cw_lock_enter(&lock);
@@ -74,13 +68,12 @@ static void its_owner_comes_in_again(void **state)
     assert_true(is_free(&lock));
 }
 
-static void an_offer_is_refused_while_another_is_inside(void **state)
+TEST(an_offer_is_refused_while_another_is_inside)
 {
     struct cw_lock lock;
     struct holder holder = {.lock = &lock};
     pthread_t thread;
 
-    (void)state;
     cw_lock_init(&lock);
     assert_int_equal(pthread_create(&thread, NULL, hold, &holder), 0);
     while (!__atomic_load_n(&holder.in, __ATOMIC_ACQUIRE)) {
@@ -95,11 +88,10 @@ static void an_offer_is_refused_while_another_is_inside(void **state)
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
-static void an_offer_gives_way_to_who_waits_but_not_for_ever(void **state)
+TEST(an_offer_gives_way_to_who_waits_but_not_for_ever)
 {
     struct cw_lock lock;
 
-    (void)state;
     cw_lock_init(&lock);
     lock.waiting = 1; /* as if somebody were about to sleep */
     for (int round = 0; round < 3; round++) {
@@ -124,12 +116,11 @@ static void *enter_and_leave(void *arg)
 }
 
 /* Who leaves may miss one that goes to sleep at that moment: it must come in nevertheless. */
-static void one_that_nobody_wakes_comes_in(void **state)
+TEST(one_that_nobody_wakes_comes_in)
 {
     struct cw_lock lock;
     pthread_t thread;
 
-    (void)state;
     cw_lock_init(&lock);
     cw_lock_enter(&lock);
     assert_int_equal(pthread_create(&thread, NULL, enter_and_leave, &lock), 0);
@@ -147,12 +138,11 @@ static void one_that_nobody_wakes_comes_in(void **state)
 }
 
 /* The mark that somebody may sleep is gone with the one who was woken, who puts it back while there are more. */
-static void several_that_sleep_are_woken_one_by_one(void **state)
+TEST(several_that_sleep_are_woken_one_by_one)
 {
     struct cw_lock lock;
     pthread_t threads[THREADS];
 
-    (void)state;
     cw_lock_init(&lock);
     cw_lock_enter(&lock);
     for (int i = 0; i < THREADS; i++) {
@@ -207,12 +197,11 @@ static void *offer(void *arg)
 }
 
 /* A wake-up that is lost hangs here. */
-static void threads_count_beside_one_that_spins(void **state)
+TEST(threads_count_beside_one_that_spins)
 {
     struct counting counting = {.count = 0};
     pthread_t threads[THREADS], spinning;
 
-    (void)state;
     cw_lock_init(&counting.lock);
     assert_int_equal(pthread_create(&spinning, NULL, offer, &counting), 0);
     for (int i = 0; i < THREADS; i++) {
@@ -226,18 +215,4 @@ static void threads_count_beside_one_that_spins(void **state)
     assert_int_equal(counting.count, (uint64_t)THREADS * ROUNDS);
     assert_int_equal(counting.lock.waiting, 0);
     assert_true(is_free(&counting.lock));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(its_owner_comes_in_again),
-        cmocka_unit_test(an_offer_is_refused_while_another_is_inside),
-        cmocka_unit_test(an_offer_gives_way_to_who_waits_but_not_for_ever),
-        cmocka_unit_test(one_that_nobody_wakes_comes_in),
-        cmocka_unit_test(several_that_sleep_are_woken_one_by_one),
-        cmocka_unit_test(threads_count_beside_one_that_spins),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

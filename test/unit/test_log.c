@@ -36,9 +36,8 @@ static void body_log1(void)
     cw_error("number %d", 5);
 }
 
-static void test_log1_form_of_a_record(void **state)
+TEST(test_log1_form_of_a_record)
 {
-    (void)state;
     child_run(body_log1);
     assert_true(matches(child_output, "^\\[[0-9]+\\.[0-9]{6}\\] \\[[^ :]+:[0-9]+ *:0\\] +test_log\\.c:[0-9]+ +UCX  "
                                       "ERROR number 5\n$"));
@@ -50,9 +49,8 @@ static void body_log1_lines(void)
     cw_warn("%s", "");
 }
 
-static void test_log1_each_line_has_the_prefix(void **state)
+TEST(test_log1_each_line_has_the_prefix)
 {
-    (void)state;
     child_run(body_log1_lines);
     assert_int_equal(child_count("UCX  WARN  first\n["), 1);
     assert_int_equal(child_count("UCX  WARN  second\n["), 1);
@@ -72,9 +70,8 @@ static void body_log2(void)
     cw_warn("also to standard error");
 }
 
-static void test_log2_destinations(void **state)
+TEST(test_log2_destinations)
 {
-    (void)state;
     child_run(body_log2);
     assert_int_equal(child_count("WARN  to standard output\n"), 1);
     assert_int_equal(child_count("FATAL to standard error, and the process lives\n"), 1);
@@ -101,11 +98,10 @@ static void body_levels(void)
     cw_error("not seen");
 }
 
-static void test_var50_levels(void **state)
+TEST(test_var50_levels)
 {
     int level;
 
-    (void)state;
     child_run(body_levels);
     assert_int_equal(child_count(" seen"), 3);
     assert_int_equal(child_count("not seen"), 0);
@@ -146,9 +142,8 @@ static void body_environment_check(void)
     child_check(strstr(text, "other.c:1 ") != NULL && strstr(text, "let through\n") != NULL);
 }
 
-static void test_var51_file_and_filter_from_the_environment(void **state)
+TEST(test_var51_file_and_filter_from_the_environment)
 {
-    (void)state;
     child_run(body_environment_check);
     assert_string_equal(child_output, "");
 }
@@ -160,9 +155,8 @@ static void body_no_file(void)
     cw_warn("second");
 }
 
-static void test_file_that_cannot_be_opened(void **state)
+TEST(test_file_that_cannot_be_opened)
 {
-    (void)state;
     child_run(body_no_file);
     assert_int_equal(child_count("ERROR cannot open the log file '/nonexistent/directory/x': No such file"), 1);
     assert_int_equal(child_count("WARN  first\n"), 1);
@@ -195,9 +189,8 @@ static void body_rotate(void)
     child_check(size_of("single") > 0 && size_of("single") <= 1000 && size_of("single.1") == -1);
 }
 
-static void test_var51_size_and_rotation(void **state)
+TEST(test_var51_size_and_rotation)
 {
-    (void)state;
     child_run(body_rotate);
     assert_string_equal(child_output, "");
 }
@@ -221,19 +214,17 @@ static void body_file_limit(void)
     child_check(sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ) == 0);
 }
 
-static void test_the_limit_of_file_sizes_ends_the_log_only(void **state)
+TEST(test_the_limit_of_file_sizes_ends_the_log_only)
 {
-    (void)state;
     child_run(body_file_limit);
 }
 
-static void test_cfg64_patterns(void **state)
+TEST(test_cfg64_patterns)
 {
     char text[256];
     char expected[256];
     char host[65];
 
-    (void)state;
     cw_env_host(host, sizeof(host));
     cw_string_expand(text, sizeof(text), "a%p-%h-%e%%x%");
     (void)snprintf(expected, sizeof(expected), "a%d-%s-", (int)getpid(), host);
@@ -263,9 +254,8 @@ static void body_errno(void)
     child_check(errno == EBADF);
 }
 
-static void test_errno_is_kept(void **state)
+TEST(test_errno_is_kept)
 {
-    (void)state;
     child_run(body_errno);
     assert_int_equal(child_count(strerror(ENOTTY)), 1);
 }
@@ -282,9 +272,8 @@ static void body_long(void)
     cw_warn("a terminal\x1b[2J\b is not \x7f to be played\rwith, \xc3\xa4 is a letter");
 }
 
-static void test_long_and_hostile_texts(void **state)
+TEST(test_long_and_hostile_texts)
 {
-    (void)state;
     child_run(body_long);
     assert_true(strlen(child_output) > 100000);
     assert_int_equal(child_count("a|end\n"), 1);
@@ -305,11 +294,10 @@ static void body_limit(void)
     cw_log_ratelimited(&limit, CW_LOG_INFO, "not at this level");
 }
 
-static void test_rate_limit_counts_what_it_drops(void **state)
+TEST(test_rate_limit_counts_what_it_drops)
 {
     unsigned passed;
 
-    (void)state;
     child_run(body_limit);
     passed = child_count("a stranger says");
     /* The loop may fall into two seconds. */
@@ -349,12 +337,11 @@ static void body_threads(void)
     }
 }
 
-static void test_records_of_threads_do_not_mix(void **state)
+TEST(test_records_of_threads_do_not_mix)
 {
     const char *line = child_output;
     unsigned begins = 0;
 
-    (void)state;
     child_run(body_threads);
     while (*line != '\0') {
         const char *begin = strstr(line, " WARN  begin ");
@@ -398,9 +385,8 @@ static void body_interceptor(void)
     child_check(intercepted == 2);
 }
 
-static void test_interceptor(void **state)
+TEST(test_interceptor)
 {
-    (void)state;
     child_run(body_interceptor);
     assert_int_equal(child_count("keep"), 0);
     assert_int_equal(child_count("pass 2"), 1);
@@ -426,13 +412,12 @@ static void body_abu27(void)
     child_check(dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO) == STDOUT_FILENO);
 }
 
-static void test_abu27_a_closed_pipe_raises_no_signal(void **state)
+TEST(test_abu27_a_closed_pipe_raises_no_signal)
 {
-    (void)state;
     child_run(body_abu27);
 }
 
-static void test_files_are_read_whole_or_not_at_all(void **state)
+TEST(test_files_are_read_whole_or_not_at_all)
 {
     char directory[] = "/tmp/test_log_XXXXXX";
     char path[64];
@@ -441,7 +426,6 @@ static void test_files_are_read_whole_or_not_at_all(void **state)
     char *text;
     FILE *file;
 
-    (void)state;
     assert_non_null(mkdtemp(directory));
     (void)snprintf(path, sizeof(path), "%s/f", directory);
     assert_int_equal(cw_file_read(path, 100, &text, &length), UCS_ERR_NO_ELEM);
@@ -465,28 +449,4 @@ static void test_files_are_read_whole_or_not_at_all(void **state)
     assert_int_equal(cw_file_read(path, 5, &text, &length), UCS_ERR_NO_ELEM);
     assert_int_equal(remove(path), 0);
     assert_int_equal(remove(directory), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_log1_form_of_a_record),
-        cmocka_unit_test(test_log1_each_line_has_the_prefix),
-        cmocka_unit_test(test_log2_destinations),
-        cmocka_unit_test(test_var50_levels),
-        cmocka_unit_test(test_var51_file_and_filter_from_the_environment),
-        cmocka_unit_test(test_file_that_cannot_be_opened),
-        cmocka_unit_test(test_var51_size_and_rotation),
-        cmocka_unit_test(test_the_limit_of_file_sizes_ends_the_log_only),
-        cmocka_unit_test(test_cfg64_patterns),
-        cmocka_unit_test(test_errno_is_kept),
-        cmocka_unit_test(test_long_and_hostile_texts),
-        cmocka_unit_test(test_rate_limit_counts_what_it_drops),
-        cmocka_unit_test(test_records_of_threads_do_not_mix),
-        cmocka_unit_test(test_interceptor),
-        cmocka_unit_test(test_abu27_a_closed_pipe_raises_no_signal),
-        cmocka_unit_test(test_files_are_read_whole_or_not_at_all),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,16 +2,12 @@
 /*
  * The names of processors that conditions of ucx.conf are compared with (N23-74).
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "os/machine.h"
 
-static void test_n23_74_processors_x86(void **state)
+TEST(test_n23_74_processors_x86)
 {
     static const struct {
         const char *vendor;
@@ -34,7 +30,6 @@ static void test_n23_74_processors_x86(void **state)
     struct cw_machine machine;
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         cw_machine_name_x86(known[i].vendor, known[i].family, known[i].model, &machine);
         assert_string_equal(machine.cpu_vendor, known[i].names[0]);
@@ -42,7 +37,7 @@ static void test_n23_74_processors_x86(void **state)
     }
 }
 
-static void test_n23_74_processors_arm(void **state)
+TEST(test_n23_74_processors_arm)
 {
     static const struct {
         uint64_t midr;
@@ -54,7 +49,6 @@ static void test_n23_74_processors_arm(void **state)
     struct cw_machine machine;
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         cw_machine_name_arm(known[i].midr, &machine);
         assert_string_equal(machine.cpu_vendor, known[i].names[0]);
@@ -63,24 +57,12 @@ static void test_n23_74_processors_arm(void **state)
 }
 
 /* On any machine each is a name, the last word too, whose file may be missing or have no line. */
-static void test_n23_74_this_machine(void **state)
+TEST(test_n23_74_this_machine)
 {
     struct cw_machine machine;
 
-    (void)state;
     memset(&machine, 0, sizeof(machine));
     cw_machine_read(&machine);
     assert_true(strlen(machine.cpu_vendor) > 0 && strlen(machine.cpu_model) > 0 && strlen(machine.product) > 0);
     assert_null(strchr(machine.product, '\n'));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_n23_74_processors_x86),
-        cmocka_unit_test(test_n23_74_processors_arm),
-        cmocka_unit_test(test_n23_74_this_machine),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,18 +6,13 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "core/ep.h"
 #include "core/mem.h"
 #include "core/mem_table.h"
@@ -81,12 +76,11 @@ static ucs_status_t enter(uint64_t token, const void *address, uint64_t length, 
     return status;
 }
 
-static void accesses_stay_within_the_region(void **state)
+TEST_WITH(accesses_stay_within_the_region, setup, teardown)
 {
     struct ucp_mem *mem;
     struct cw_key key;
 
-    (void)state;
     assert_int_equal(map(area + 10, 1000, 0, &mem), UCS_OK);
     key = key_of(mem);
     assert_true(key.token != 0 && key.address == (uintptr_t)area + 10 && key.length == 1000 && key.rights == BOTH);
@@ -108,12 +102,11 @@ static void accesses_stay_within_the_region(void **state)
 }
 
 /* The table remembers only so many regions that were unmapped. */
-static void old_regions_are_forgotten(void **state)
+TEST_WITH(old_regions_are_forgotten, setup, teardown)
 {
     uint64_t tokens[CW_MEM_REVOKED + 1];
     struct ucp_mem *mem;
 
-    (void)state;
     for (unsigned i = 0; i <= CW_MEM_REVOKED; i++) {
         assert_int_equal(map(area, 10, 0, &mem), UCS_OK);
         tokens[i] = key_of(mem).token;
@@ -124,7 +117,7 @@ static void old_regions_are_forgotten(void **state)
     assert_int_equal(enter(tokens[0], area, 1, BOTH), UCS_ERR_INVALID_ADDR);
 }
 
-static void protection_is_obeyed(void **state)
+TEST_WITH(protection_is_obeyed, setup, teardown)
 {
     static const struct {
         unsigned prot;
@@ -140,7 +133,6 @@ static void protection_is_obeyed(void **state)
     struct ucp_mem *mem;
     uint64_t token;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         params.prot = cases[i].prot;
         assert_int_equal(cw_mem_map(context, &params, &mem), UCS_OK);
@@ -155,14 +147,13 @@ static void protection_is_obeyed(void **state)
 }
 
 /* Many regions of the same bytes, unmapped in another order (MEM-11); more than one page of validity words. */
-static void regions_are_independent(void **state)
+TEST_WITH(regions_are_independent, setup, teardown)
 {
     enum { COUNT = 1500 };
     static struct ucp_mem *mems[COUNT];
     static struct cw_key keys[COUNT];
     unsigned i, at;
 
-    (void)state;
     for (i = 0; i < COUNT; i++) {
         assert_int_equal(map(area + i, 100, 0, &mems[i]), UCS_OK);
         keys[i] = key_of(mems[i]);
@@ -185,7 +176,7 @@ static void regions_are_independent(void **state)
     } /* the others end with the context */
 }
 
-static void wrong_orders_are_refused(void **state)
+TEST_WITH(wrong_orders_are_refused, setup, teardown)
 {
     const ucp_mem_map_params_t none = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS, .address = area};
     const unsigned allocate = UCP_MEM_MAP_ALLOCATE;
@@ -193,7 +184,6 @@ static void wrong_orders_are_refused(void **state)
     char *const last = (char *)(UINTPTR_MAX & ~(uintptr_t)4095);
     struct ucp_mem *mem = NULL;
 
-    (void)state;
     assert_int_equal(cw_mem_map(context, &none, &mem), UCS_ERR_INVALID_PARAM);
     assert_int_equal(map(NULL, 1, 0, &mem), UCS_ERR_INVALID_PARAM);
     assert_int_equal(map(area, 1, UCP_MEM_MAP_FIXED, &mem), UCS_ERR_INVALID_PARAM);
@@ -210,14 +200,13 @@ static void wrong_orders_are_refused(void **state)
     assert_null(mem);
 }
 
-static void allocated_memory_is_given_back(void **state)
+TEST_WITH(allocated_memory_is_given_back, setup, teardown)
 {
     static const size_t lengths[] = {1, 4096, 5000, 3 << 20};
     struct ucp_mem *mem;
     unsigned char seen;
     struct cw_key key;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         assert_int_equal(map(NULL, lengths[i], UCP_MEM_MAP_ALLOCATE, &mem), UCS_OK);
         key = key_of(mem);
@@ -244,7 +233,7 @@ static void again_with(const char *name, const char *value)
 }
 
 /* UCX_ALLOC_PRIO, UCX_POSIX_HUGETLB_MODE: every way gives zeroed memory of at least that length, or none does. */
-static void methods_are_chosen_by_settings(void **state)
+TEST_WITH(methods_are_chosen_by_settings, setup, teardown)
 {
     static const struct {
         const char *name, *value;
@@ -262,7 +251,6 @@ static void methods_are_chosen_by_settings(void **state)
     struct ucp_mem *mem;
     struct cw_key key;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         again_with(cases[i].name, cases[i].value);
         if (cases[i].flags == -1) {
@@ -279,14 +267,13 @@ static void methods_are_chosen_by_settings(void **state)
 }
 
 /* What cannot be shared is private memory; the process is not killed (SIGXFSZ) and no descriptor is lost. */
-static void limits_lead_to_private_memory(void **state)
+TEST_WITH(limits_lead_to_private_memory, setup, teardown)
 {
     static const int resources[] = {RLIMIT_NOFILE, RLIMIT_FSIZE};
     const int next = dup(0);
     struct rlimit old, none = {0, 0};
     struct ucp_mem *mem;
 
-    (void)state;
     close(next);
     for (size_t i = 0; i < sizeof(resources) / sizeof(resources[0]); i++) {
         assert_int_equal(getrlimit(resources[i], &old), 0);
@@ -302,12 +289,11 @@ static void limits_lead_to_private_memory(void **state)
 }
 
 /* MEM-7: what was there is replaced, and the trailer lies elsewhere. */
-static void fixed_memory_replaces(void **state)
+TEST_WITH(fixed_memory_replaces, setup, teardown)
 {
     char *place = mmap(NULL, 8 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct ucp_mem *mem, *hinted;
 
-    (void)state;
     assert_true(place != MAP_FAILED);
     memset(place, 7, 8 * 4096);
     assert_int_equal(map(place + 4096, 3 * 4096 - 5, UCP_MEM_MAP_ALLOCATE | UCP_MEM_MAP_FIXED, &mem), UCS_OK);
@@ -322,7 +308,7 @@ static void fixed_memory_replaces(void **state)
     munmap(place, 8 * 4096);
 }
 
-static void memory_of_no_bytes_is_fine(void **state)
+TEST_WITH(memory_of_no_bytes_is_fine, setup, teardown)
 {
     ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS | UCP_MEM_ATTR_FIELD_LENGTH, .length = 5};
     uint8_t bytes[CW_KEY_MAX];
@@ -331,7 +317,6 @@ static void memory_of_no_bytes_is_fine(void **state)
     struct cw_key key;
     void *ptr;
 
-    (void)state;
     for (unsigned flags = 0; flags <= UCP_MEM_MAP_ALLOCATE; flags += UCP_MEM_MAP_ALLOCATE) {
         assert_int_equal(map((flags == 0) ? area : NULL, 0, flags, &mem), UCS_OK);
         attr.address = area;
@@ -351,14 +336,13 @@ static void memory_of_no_bytes_is_fine(void **state)
 
 /* ---- pins ---- */
 
-static void pins_are_counted(void **state)
+TEST_WITH(pins_are_counted, setup, teardown)
 {
     struct cw_mem_pin pins[3];
     struct ucp_mem *mem;
     struct cw_key key;
     void *ptr;
 
-    (void)state;
     assert_int_equal(map(area, 100, 0, &mem), UCS_OK);
     key = key_of(mem);
     assert_int_equal(cw_mem_pin(context, key.token, key.address, 101, BOTH, NULL, &pins[0], &ptr),
@@ -377,7 +361,7 @@ static void pins_are_counted(void **state)
 }
 
 /* MEM-16: the endpoint fails, the memory is gone at once, and the pin may still be taken off. */
-static void unmapping_breaks_pins(void **state)
+TEST_WITH(unmapping_breaks_pins, setup, teardown)
 {
     struct ucp_worker worker = {.context = context};
     struct ucp_ep ep = {.worker = &worker, .state = CW_EP_OPEN};
@@ -387,7 +371,6 @@ static void unmapping_breaks_pins(void **state)
     struct cw_key key;
     void *ptr;
 
-    (void)state;
     assert_int_equal(cw_poller_new(0, &worker.poller), UCS_OK);
     cw_list_init(&worker.reap);
     cw_list_init(&ep.reap_link);
@@ -408,7 +391,7 @@ static void unmapping_breaks_pins(void **state)
 }
 
 /* A worker that belongs to another thread is left alone: its pins keep the memory, which nobody reaches any more. */
-static void pins_of_others_keep_the_memory(void **state)
+TEST_WITH(pins_of_others_keep_the_memory, setup, teardown)
 {
     struct ucp_worker worker = {.context = context};
     struct ucp_ep ep = {.worker = &worker, .state = CW_EP_OPEN};
@@ -418,7 +401,6 @@ static void pins_of_others_keep_the_memory(void **state)
     struct cw_key key;
     void *ptr;
 
-    (void)state;
     context->mt_workers_shared = 1;
     assert_int_equal(map(NULL, 4096, UCP_MEM_MAP_ALLOCATE, &mem), UCS_OK);
     key = key_of(mem);
@@ -471,14 +453,13 @@ static void *use_the_region(void *arg)
 }
 
 /* Lock order: who unmaps waits for the worker, and the worker's thread goes on using the table meanwhile. */
-static void unmapping_waits_for_the_worker(void **state)
+TEST_WITH(unmapping_waits_for_the_worker, setup, teardown)
 {
     static struct busy busy;
     struct ucp_mem *mem;
     unsigned char seen;
     pthread_t thread;
 
-    (void)state;
     busy.worker.context = context;
     busy.worker.mt = 1;
     busy.ep.worker = &busy.worker;
@@ -533,12 +514,11 @@ static void *churn(void *arg)
     return arg;
 }
 
-static void threads_map_and_unmap(void **state) /* MEM-18 */
+TEST_WITH(threads_map_and_unmap, setup, teardown) /* MEM-18 */
 {
     pthread_t threads[4];
     void *result;
 
-    (void)state;
     for (uintptr_t i = 0; i < 4; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, churn, (void *)(i + 1)), 0);
     }
@@ -546,27 +526,4 @@ static void threads_map_and_unmap(void **state) /* MEM-18 */
         assert_int_equal(pthread_join(threads[i], &result), 0);
         assert_ptr_equal(result, (void *)(i + 1));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(accesses_stay_within_the_region, setup, teardown),
-        cmocka_unit_test_setup_teardown(old_regions_are_forgotten, setup, teardown),
-        cmocka_unit_test_setup_teardown(protection_is_obeyed, setup, teardown),
-        cmocka_unit_test_setup_teardown(regions_are_independent, setup, teardown),
-        cmocka_unit_test_setup_teardown(wrong_orders_are_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(allocated_memory_is_given_back, setup, teardown),
-        cmocka_unit_test_setup_teardown(methods_are_chosen_by_settings, setup, teardown),
-        cmocka_unit_test_setup_teardown(limits_lead_to_private_memory, setup, teardown),
-        cmocka_unit_test_setup_teardown(fixed_memory_replaces, setup, teardown),
-        cmocka_unit_test_setup_teardown(memory_of_no_bytes_is_fine, setup, teardown),
-        cmocka_unit_test_setup_teardown(pins_are_counted, setup, teardown),
-        cmocka_unit_test_setup_teardown(unmapping_breaks_pins, setup, teardown),
-        cmocka_unit_test_setup_teardown(pins_of_others_keep_the_memory, setup, teardown),
-        cmocka_unit_test_setup_teardown(unmapping_waits_for_the_worker, setup, teardown),
-        cmocka_unit_test_setup_teardown(threads_map_and_unmap, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

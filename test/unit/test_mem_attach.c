@@ -5,15 +5,10 @@
  * of ours is left afterwards. The owner is a child that obeys one-letter commands.
  */
 #define _GNU_SOURCE
-
 #include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "core/mem.h"
 #include "core/rkey.h"
 #include "os/memory.h"
@@ -241,14 +235,13 @@ static int reaches(const struct cw_key *key)
     return result;
 }
 
-static void both_see_the_same_bytes(void **state)
+TEST_WITH(both_see_the_same_bytes, setup, teardown)
 {
     const uint64_t address = owner.key.address;
     struct ucp_rkey *rkey = unpack(&owner.key);
     volatile char *bytes;
     void *ptr;
 
-    (void)state;
     assert_int_equal(cw_rkey_ptr(rkey, address, &ptr), UCS_OK);
     bytes = ptr;
     assert_int_equal(cw_rkey_ptr(rkey, address + ROUNDED - 1, &ptr), UCS_OK);
@@ -265,13 +258,12 @@ static void both_see_the_same_bytes(void **state)
 }
 
 /* The mapping stays as long as a key does, but nothing goes there any more. */
-static void unmapping_is_seen(void **state)
+TEST_WITH(unmapping_is_seen, setup, teardown)
 {
     struct ucp_rkey *rkey = unpack(&owner.key);
     volatile char *bytes = cw_rkey_direct(rkey, owner.key.address, CW_KEY_READ | CW_KEY_WRITE);
     void *ptr;
 
-    (void)state;
     assert_non_null((void *)(uintptr_t)bytes);
     tell('u');
     assert_null(cw_rkey_direct(rkey, owner.key.address, CW_KEY_READ));
@@ -284,13 +276,12 @@ static void unmapping_is_seen(void **state)
     assert_false(reaches(&owner.key));
 }
 
-static void keys_share_one_mapping(void **state)
+TEST_WITH(keys_share_one_mapping, setup, teardown)
 {
     struct ucp_rkey *first = unpack(&owner.key);
     const unsigned maps = count_maps();
     struct ucp_rkey *second = unpack(&owner.key);
 
-    (void)state;
     assert_true(maps > num_maps);
     assert_ptr_equal(first->local, second->local);
     assert_int_equal(cw_rkey_compare(first, second), 0);
@@ -302,11 +293,10 @@ static void keys_share_one_mapping(void **state)
     assert_int_equal(count_maps(), num_maps);
 }
 
-static void keys_that_do_not_agree_are_not_believed(void **state)
+TEST_WITH(keys_that_do_not_agree_are_not_believed, setup, teardown)
 {
     struct cw_key key;
 
-    (void)state;
 #define WRONG(change)      \
     key = owner.key;       \
     key.change;            \
@@ -334,7 +324,7 @@ static void keys_that_do_not_agree_are_not_believed(void **state)
 }
 
 /* Everything is right but for the seals, or for the name. */
-static void only_sealed_memory_of_ours_is_mapped(void **state)
+TEST_WITH(only_sealed_memory_of_ours_is_mapped, setup, teardown)
 {
     static const struct {
         const char *name;
@@ -348,7 +338,6 @@ static void only_sealed_memory_of_ours_is_mapped(void **state)
     struct cw_key key = owner.key;
     uint64_t trailer[3];
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const int fd = memfd_create(cases[i].name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
@@ -367,13 +356,12 @@ static void only_sealed_memory_of_ours_is_mapped(void **state)
 }
 
 /* Opening a pipe would wait for its other end, and tell it that somebody reads. */
-static void other_files_are_left_alone(void **state)
+TEST_WITH(other_files_are_left_alone, setup, teardown)
 {
     char path[] = "/tmp/causeway-test-XXXXXX", name[100];
     struct cw_key key = owner.key;
     int fd;
 
-    (void)state;
     assert_non_null(mkdtemp(path));
     snprintf(name, sizeof(name), "%s/memfd:causeway-memory", path);
     assert_int_equal(mkfifo(name, 0600), 0);
@@ -418,12 +406,11 @@ static int look_at_a_strange_file(void)
 
 /* A file of a file system that a peer made (FUSE) lets who opens it, or asks for its size, wait as long as the peer
  * likes, and can have any name. */
-static void files_of_strange_file_systems_are_left_alone(void **state)
+TEST_WITH(files_of_strange_file_systems_are_left_alone, setup, teardown)
 {
     pid_t pid = fork();
     int status = -1;
 
-    (void)state;
     if (pid == 0) {
         _exit(look_at_a_strange_file());
     }
@@ -436,13 +423,12 @@ static void files_of_strange_file_systems_are_left_alone(void **state)
 }
 
 /* Such lengths would use up our addresses. */
-static void memory_that_no_machine_has_is_not_mapped(void **state)
+TEST_WITH(memory_that_no_machine_has_is_not_mapped, setup, teardown)
 {
     const int fd = memfd_create("causeway-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     struct cw_key key = owner.key;
     uint64_t trailer[3];
 
-    (void)state;
     key.length = UINT64_C(1) << 45;
     key.pid = (uint32_t)getpid();
     key.fd = (uint32_t)fd;
@@ -457,9 +443,8 @@ static void memory_that_no_machine_has_is_not_mapped(void **state)
     close(fd);
 }
 
-static void a_dead_owner_is_out_of_reach(void **state)
+TEST_WITH(a_dead_owner_is_out_of_reach, setup, teardown)
 {
-    (void)state;
     kill_owner();
     assert_false(reaches(&owner.key));
 }
@@ -473,14 +458,13 @@ static void again_with(const char *name, const char *value)
     num_fds = count_fds();
 }
 
-static void settings_are_obeyed(void **state)
+TEST_WITH(settings_are_obeyed, setup, teardown)
 {
     const ucp_mem_map_params_t imports = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_EXPORTED_MEMH_BUFFER,
                                 .exported_memh_buffer = owner.report.exported};
     struct ucp_mem *mem;
     struct cw_key key;
 
-    (void)state;
     again_with("UCX_POSIX_USE_PROC_LINK", "n");
     assert_false(reaches(&owner.key));
     again_with("UCX_POSIX_USE_PROC_LINK", "y");
@@ -502,14 +486,13 @@ static void settings_are_obeyed(void **state)
 }
 
 /* Our own region: no other mapping of it, and no way around its rights. */
-static void our_own_memory_is_where_it_is(void **state)
+TEST_WITH(our_own_memory_is_where_it_is, setup, teardown)
 {
     struct ucp_context *other = new_context();
     struct ucp_rkey *rkey;
     struct ucp_mem *mem;
     struct cw_key key;
 
-    (void)state;
     assert_int_equal(allocate(context, &mem), UCS_OK);
     cw_mem_key(mem, &key);
     rkey = unpack(&key);
@@ -531,7 +514,7 @@ static void our_own_memory_is_where_it_is(void **state)
 }
 
 /* MEM-12: a child that unmaps what it has of its parent takes nothing away from the parent's peers. */
-static void a_forked_child_revokes_nothing(void **state)
+TEST_WITH(a_forked_child_revokes_nothing, setup, teardown)
 {
     ucp_context_h other = new_context();
     uint8_t bytes[CW_KEY_MAX];
@@ -541,7 +524,6 @@ static void a_forked_child_revokes_nothing(void **state)
     int status = -1;
     pid_t pid;
 
-    (void)state;
     assert_int_equal(allocate(context, &mem), UCS_OK);
     cw_mem_key(mem, &key);
     pid = fork();
@@ -561,7 +543,7 @@ static void a_forked_child_revokes_nothing(void **state)
     ucp_cleanup(other);
 }
 
-static void exported_memory_is_imported(void **state)
+TEST_WITH(exported_memory_is_imported, setup, teardown)
 {
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_EXPORTED_MEMH_BUFFER,
                          .exported_memh_buffer = owner.report.exported};
@@ -571,7 +553,6 @@ static void exported_memory_is_imported(void **state)
     struct cw_key key;
     size_t length;
 
-    (void)state;
     assert_int_equal(cw_mem_map(context, &params, &mem), UCS_OK);
     cw_mem_key(mem, &key);
     assert_true(key.length == ROUNDED && key.token != owner.key.token);
@@ -625,11 +606,10 @@ static int do_all(void)
     return done;
 }
 
-static void no_memory_leaves_nothing(void **state)
+TEST_WITH(no_memory_leaves_nothing, setup, teardown)
 {
     int done, limit;
 
-    (void)state;
     for (done = limit = 0; done < 3; limit++) {
         assert_in_range(limit, 0, 20);
         again_with("UCX_TLS", "sm");
@@ -639,26 +619,4 @@ static void no_memory_leaves_nothing(void **state)
         assert_int_equal(count_fds(), num_fds);
         assert_int_equal(count_maps(), num_maps);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(both_see_the_same_bytes, setup, teardown),
-        cmocka_unit_test_setup_teardown(unmapping_is_seen, setup, teardown),
-        cmocka_unit_test_setup_teardown(keys_share_one_mapping, setup, teardown),
-        cmocka_unit_test_setup_teardown(keys_that_do_not_agree_are_not_believed, setup, teardown),
-        cmocka_unit_test_setup_teardown(only_sealed_memory_of_ours_is_mapped, setup, teardown),
-        cmocka_unit_test_setup_teardown(other_files_are_left_alone, setup, teardown),
-        cmocka_unit_test_setup_teardown(files_of_strange_file_systems_are_left_alone, setup, teardown),
-        cmocka_unit_test_setup_teardown(memory_that_no_machine_has_is_not_mapped, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_dead_owner_is_out_of_reach, setup, teardown),
-        cmocka_unit_test_setup_teardown(settings_are_obeyed, setup, teardown),
-        cmocka_unit_test_setup_teardown(our_own_memory_is_where_it_is, setup, teardown),
-        cmocka_unit_test_setup_teardown(no_memory_leaves_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_forked_child_revokes_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(exported_memory_is_imported, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,10 @@
  * Copies of base/nt_copy.h: past the caches every byte arrives, wherever both sides lie, and nothing else changes; and
  * the choice, with times that a test makes up.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "base/nt_copy.h"
 
 enum {
@@ -47,12 +42,11 @@ static void fill(void)
     }
 }
 
-static void past_the_caches_every_byte_arrives(void **state)
+TEST(past_the_caches_every_byte_arrives)
 {
     static const size_t lengths[] = {0, 1, 15, 63, 64, 65, 127, 128, 200, PAGE - 1, PAGE, LONGEST};
     size_t i, to, from;
 
-    (void)state;
     fill();
     for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         for (to = 0; to < 2 * CW_CACHE_LINE; to += 3) {
@@ -65,14 +59,13 @@ static void past_the_caches_every_byte_arrives(void **state)
     }
 }
 
-static void each_way_copies_all(void **state)
+TEST(each_way_copies_all)
 {
     static const size_t lengths[] = {0, 8, CW_NT_LEAST - 1, CW_NT_LEAST, CW_NT_LEAST + 13};
     struct cw_nt_choice nt;
     size_t i;
     unsigned past, skipped;
 
-    (void)state;
     fill();
     for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         for (past = 0; past < 2; past++) {
@@ -89,12 +82,11 @@ static void each_way_copies_all(void **state)
     }
 }
 
-static void only_a_few_copies_are_timed(void **state)
+TEST(only_a_few_copies_are_timed)
 {
     struct cw_nt_choice nt = {.skip = CALM};
     unsigned i;
 
-    (void)state;
     if (!CW_NT_HELPS) {
         skip();
     }
@@ -129,11 +121,10 @@ static const unsigned slow[ROW] = {7, 7, 20, 12, 5, 19, 9, 30, 11};
 static const unsigned fast_enough[ROW] = {12, 12, 20, 19, 22, 25, 16, 20, 19};
 static const unsigned interrupted[ROW] = {1, 36, 33, 38, 35, 36, 40, 37, 33};
 
-static void one_fast_copy_says_enough(void **state)
+TEST(one_fast_copy_says_enough)
 {
     struct cw_nt_choice nt = {0};
 
-    (void)state;
     note(&nt, PIECE, 20);
     assert_int_equal(nt.skip, CALM);
     assert_int_equal(nt.timed, 0);
@@ -143,13 +134,12 @@ static void one_fast_copy_says_enough(void **state)
     assert_int_equal(nt.timed, 2);
 }
 
-static void very_slow_copies_in_a_row_change_the_way(void **state)
+TEST(very_slow_copies_in_a_row_change_the_way)
 {
     static const size_t lengths[] = {4096, 8192, 16432, 393216, SIZE_MAX / 1024};
     struct cw_nt_choice nt;
     unsigned i, k;
 
-    (void)state;
     for (k = 0; k < sizeof(lengths) / sizeof(lengths[0]); k++) {
         nt = (struct cw_nt_choice){0};
         for (i = 0; i < ROW; i++) {
@@ -163,13 +153,12 @@ static void very_slow_copies_in_a_row_change_the_way(void **state)
 }
 
 /* Far from each other some copies are fast; near each other some are not. */
-static void a_row_is_judged_as_a_whole(void **state)
+TEST(a_row_is_judged_as_a_whole)
 {
     static const unsigned *const fast_rows[] = {fast_enough, interrupted, slow, slower};
     struct cw_nt_choice nt = {0};
     unsigned i;
 
-    (void)state;
     for (i = 0; i < sizeof(fast_rows) / sizeof(fast_rows[0]); i++) {
         note_all(&nt, fast_rows[i]);
         assert_int_equal(nt.past, 0);
@@ -180,12 +169,11 @@ static void a_row_is_judged_as_a_whole(void **state)
     assert_int_equal(nt.past, 1);
 }
 
-static void one_interruption_changes_nothing(void **state)
+TEST(one_interruption_changes_nothing)
 {
     struct cw_nt_choice nt = {0};
     unsigned i;
 
-    (void)state;
     for (i = 0; i < NEVER; i++) {
         cw_nt_note(&nt, 4096, (i % ROW == 0) ? 3000000 : 4096 / 40);
         assert_int_equal(nt.past, 0);
@@ -196,11 +184,10 @@ static void one_interruption_changes_nothing(void **state)
     assert_int_equal(nt.timed, 2);
 }
 
-static void memory_that_is_new_tells_nothing(void **state)
+TEST(memory_that_is_new_tells_nothing)
 {
     struct cw_nt_choice nt = {.timed = 3, .spent = 300, .skip = 2}, before;
 
-    (void)state;
     cw_nt_new_memory(&nt);
     assert_int_equal(nt.left, LAP);
     assert_int_equal(nt.timed, 0);
@@ -210,12 +197,11 @@ static void memory_that_is_new_tells_nothing(void **state)
 }
 
 /* After a while, and a lap that tells nothing, copies are timed again. */
-static void who_goes_past_looks_again(void **state)
+TEST(who_goes_past_looks_again)
 {
     struct cw_nt_choice nt = {.past = 1, .left = PAST};
     unsigned i;
 
-    (void)state;
     if (!CW_NT_HELPS) {
         skip();
     }
@@ -246,12 +232,11 @@ static bool is_fast(const struct cw_nt_choice *nt)
 }
 
 /* UCX_TUNING: neither timed nor past the caches. */
-static void switched_off_nothing_is_timed(void **state)
+TEST(switched_off_nothing_is_timed)
 {
     struct cw_nt_choice nt = {.off = 1}, before = nt;
     unsigned i;
 
-    (void)state;
     assert_true(is_fast(&nt));
     fill();
     for (i = 0; i < 2 * CALM; i++) {
@@ -260,22 +245,4 @@ static void switched_off_nothing_is_timed(void **state)
         check(8, 24, CW_NT_LEAST);
         assert_memory_equal(&nt, &before, sizeof(nt));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(past_the_caches_every_byte_arrives),
-        cmocka_unit_test(each_way_copies_all),
-        cmocka_unit_test(only_a_few_copies_are_timed),
-        cmocka_unit_test(one_fast_copy_says_enough),
-        cmocka_unit_test(very_slow_copies_in_a_row_change_the_way),
-        cmocka_unit_test(a_row_is_judged_as_a_whole),
-        cmocka_unit_test(one_interruption_changes_nothing),
-        cmocka_unit_test(memory_that_is_new_tells_nothing),
-        cmocka_unit_test(who_goes_past_looks_again),
-        cmocka_unit_test(switched_off_nothing_is_timed),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

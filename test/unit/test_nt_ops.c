@@ -3,15 +3,10 @@
  * Every operation copies its long packets by its ring's state (base/nt_copy.h): the bytes that go by it are counted,
  * with copies through the caches and past them, and everything arrives. Two workers in one process, by rings alone.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "base/nt_copy.h"
 #include "core/ep.h"
 #include "core/rkey.h"
@@ -143,13 +138,12 @@ static void tag(size_t length, ucp_datatype_t datatype, const void *buffer, size
     end(length);
 }
 
-static void test_tag_messages(void **state)
+TEST(test_tag_messages)
 {
     static const size_t lengths[] = {CW_NT_LEAST, 6000, 8000, 50000, LONG}; /* by one packet, several, rendezvous */
     const ucp_dt_iov_t iov[] = {{out, 8000}, {out + 8000, 7000}};
     size_t i;
 
-    (void)state;
     for (past = 0; past < 2; past++) {
         for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
             tag(lengths[i], ucp_dt_make_contig(1), out, lengths[i]);
@@ -158,14 +152,13 @@ static void test_tag_messages(void **state)
     }
 }
 
-static void test_active_messages(void **state)
+TEST(test_active_messages)
 {
     static const size_t lengths[] = {CW_NT_LEAST, 6000, 8000, 50000};
     size_t i;
     ucs_status_ptr_t send;
     unsigned before;
 
-    (void)state;
     for (past = 0; past < 2; past++) {
         for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
             begin();
@@ -181,7 +174,7 @@ static void test_active_messages(void **state)
     }
 }
 
-static void test_streams(void **state)
+TEST(test_streams)
 {
     static const size_t lengths[] = {CW_NT_LEAST, 6000, 50000, LONG};
     const ucp_request_param_t whole = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
@@ -189,7 +182,6 @@ static void test_streams(void **state)
     ucs_status_ptr_t receive, send;
     size_t i, length;
 
-    (void)state;
     for (past = 0; past < 2; past++) {
         for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
             begin();
@@ -219,14 +211,13 @@ static void reach(void *memory, ucp_mem_h *memh, ucp_rkey_h *rkey)
     (*rkey)->key.validity = 0;
 }
 
-static void test_puts_and_gets(void **state)
+TEST(test_puts_and_gets)
 {
     static const size_t lengths[] = {CW_NT_LEAST, 6000, 50000, LONG};
     ucp_rkey_h rkeys[2];
     ucp_mem_h memhs[2];
     size_t i;
 
-    (void)state;
     reach(in, &memhs[0], &rkeys[0]);
     reach(out, &memhs[1], &rkeys[1]);
     for (past = 0; past < 2; past++) {
@@ -248,12 +239,5 @@ static void test_puts_and_gets(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tag_messages),
-        cmocka_unit_test(test_active_messages),
-        cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_puts_and_gets),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cw_tests_run(setup, teardown);
 }

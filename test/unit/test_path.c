@@ -3,15 +3,10 @@
  * Paths between hosts that have several interfaces (connect/path.h): their order, and that the search for the next one
  * tries each path that is there once and ends.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "connect/connect.h"
 #include "connect/path.h"
 #include "test_log_lines.h"
@@ -102,14 +97,13 @@ static unsigned walk(struct host *host, const struct cw_address *address, const 
 }
 
 /* {v0, v1, tcp} and {v1, tcp}: the card in the common network is first, the wire comes behind. */
-static void hosts_with_unlike_cards(void **state)
+TEST(hosts_with_unlike_cards)
 {
     static const uint8_t entries[][2] = {{40, 2}, {41, 7}};
     struct host *host = host_new();
     uint8_t blob[CW_ADDRESS_MAX], found[8][2];
     struct cw_address address;
 
-    (void)state;
     add(host, &wire, 0, 9000, 1e9);
     add(host, &card, 1, 900, 1e10);
     add(host, &card, 2, 900, 1e10);
@@ -122,7 +116,7 @@ static void hosts_with_unlike_cards(void **state)
 }
 
 /* Every pair is a path: lower latency first, then bandwidth, then the place in the lists. */
-static void every_pair_once(void **state)
+TEST(every_pair_once)
 {
     static const uint8_t entries[][2] = {{40, 1}, {40, 2}, {41, 3}, {40, 4}};
     static const uint8_t order[][2] = {{1, 1}, {1, 2}, {1, 4}, {0, 1}, {0, 2}, {0, 4}, {3, 1}, {3, 2}, {3, 4}, {2, 3}};
@@ -130,7 +124,6 @@ static void every_pair_once(void **state)
     uint8_t blob[CW_ADDRESS_MAX], found[16][2];
     struct cw_address address;
 
-    (void)state;
     add(host, &card, 0, 900, 1e10);
     add(host, &card, 0, 900, 2e10);
     add(host, &wire, 0, 9000, 1e9);
@@ -141,7 +134,7 @@ static void every_pair_once(void **state)
     free(host);
 }
 
-static void nothing_in_common(void **state)
+TEST(nothing_in_common)
 {
     static const uint8_t entries[][2] = {{40, 1}, {99, 2}};
     struct host *host = host_new();
@@ -149,7 +142,6 @@ static void nothing_in_common(void **state)
     struct cw_address address;
     const char *why;
 
-    (void)state;
     add(host, &card, 3, 900, 1e10);
     add(host, &wire, 0, 900, 1e10);
     address_of(entries, 2, blob, &address);
@@ -162,14 +154,13 @@ static void nothing_in_common(void **state)
 }
 
 /* Eight cards and a wire: the address names all of them, the best first. */
-static void interfaces_by_rank(void **state)
+TEST(interfaces_by_rank)
 {
     struct host *host = host_new();
     struct cw_iface *iface = NULL;
     unsigned count = 0;
     double last_ns = 0;
 
-    (void)state;
     add(host, &wire, 0, 9000, 1e9);
     for (unsigned i = 0; i < 8; i++) {
         add(host, &card, 0, 900 + (i * 5) % 8, 1e10);
@@ -195,7 +186,7 @@ static size_t long_address(struct cw_iface *iface, void *buffer, size_t max)
 }
 
 /* R14: cards for which the address has no room are those of the lowest rank, and the log names each of them once. */
-static void cards_without_room_are_left_out_and_named(void **state)
+TEST(cards_without_room_are_left_out_and_named)
 {
     static const struct cw_transport wide = {
         .name = "wide", .wire_id = 42, .address = long_address, .reachable = same_network};
@@ -207,7 +198,6 @@ static void cards_without_room_are_left_out_and_named(void **state)
     struct cw_address address;
     unsigned left_out = 0;
 
-    (void)state;
     for (uint8_t i = 0; i < 9; i++) {
         add(host, &wide, (uint8_t)(i + 1), 900, 1e10);
         for (uint8_t rank = 0; rank < FIT; rank++) {
@@ -238,14 +228,13 @@ static void cards_without_room_are_left_out_and_named(void **state)
 }
 
 /* {v0, v1, tcp} and {tcp}: no card is in common. */
-static void a_host_without_cards(void **state)
+TEST(a_host_without_cards)
 {
     static const uint8_t entries[][2] = {{41, 7}};
     struct host *host = host_new();
     uint8_t blob[CW_ADDRESS_MAX], found[8][2];
     struct cw_address address;
 
-    (void)state;
     add(host, &card, 1, 900, 1e10);
     add(host, &card, 2, 900, 1e10);
     add(host, &wire, 0, 9000, 1e9);
@@ -253,18 +242,4 @@ static void a_host_without_cards(void **state)
     assert_int_equal(walk(host, &address, NULL, found, 8), 1);
     assert_memory_equal(found, ((const uint8_t[][2]){{2, 7}}), 2);
     free(host);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hosts_with_unlike_cards),
-        cmocka_unit_test(every_pair_once),
-        cmocka_unit_test(nothing_in_common),
-        cmocka_unit_test(interfaces_by_rank),
-        cmocka_unit_test(cards_without_room_are_left_out_and_named),
-        cmocka_unit_test(a_host_without_cards),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

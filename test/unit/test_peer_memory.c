@@ -3,19 +3,14 @@
  * os/peer_memory.h against a second process: many entries, holes in either process' memory, a process that is not the
  * right one, and one that is gone. Skipped where the system does not let a process copy from its child.
  */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "os/peer_memory.h"
 
 enum { AREA = 1 << 20, PAGE = 4096, ENTRIES = 3000, PROBE = 12345 };
@@ -102,12 +97,11 @@ static size_t cut(struct iovec *iov)
     return at;
 }
 
-static void many_entries_are_copied(void **state)
+TEST_WITH(many_entries_are_copied, child_starts, child_ends)
 {
     static struct iovec iov[ENTRIES];
     size_t length = cut(iov), i;
 
-    (void)state;
     need_copies();
     assert_true(length < AREA - 3);
     memset(local, 0, sizeof(local));
@@ -130,14 +124,13 @@ static void many_entries_are_copied(void **state)
 
 /* Where both sides lie so that the system would be slow, all the same arrives, by way of other memory: in one piece, in
  * several entries. */
-static void memory_that_lies_badly_is_copied(void **state)
+TEST_WITH(memory_that_lies_badly_is_copied, child_starts, child_ends)
 {
     static const size_t lengths[] = {4096, 65536, 65537, 300001};
     const size_t from = 64 + 9, to = (((uintptr_t)area + from - (uintptr_t)local) & 4095) + 8;
     struct iovec iov[3];
     size_t length, i, k;
 
-    (void)state;
     need_copies();
     for (k = 0; k < 2 * sizeof(lengths) / sizeof(lengths[0]); k++) {
         length = lengths[k / 2];
@@ -169,22 +162,20 @@ static void memory_that_lies_badly_is_copied(void **state)
     }
 }
 
-static void nothing_is_always_copied(void **state)
+TEST_WITH(nothing_is_always_copied, child_starts, child_ends)
 {
     struct iovec iov = {.iov_base = NULL, .iov_len = 0};
 
-    (void)state;
     assert_int_equal(cw_peer_memory_read(&child, &iov, 0, 0), UCS_OK);
     assert_int_equal(cw_peer_memory_write(&child, &iov, 1, 0), UCS_OK);
 }
 
 /* The other process has all of it, we lack a page of ours. Too short for more than the system's own copies. */
-static void holes_of_ours_fail(void **state)
+TEST_WITH(holes_of_ours_fail, child_starts, child_ends)
 {
     uint8_t *pages = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct iovec iov[2] = {{pages + 5, 10}, {pages + PAGE + 5, PAGE / 2}};
 
-    (void)state;
     need_copies();
     assert_true(pages != MAP_FAILED);
     assert_int_equal(cw_peer_memory_read(&child, iov, 2, (uintptr_t)area), UCS_OK);
@@ -196,11 +187,10 @@ static void holes_of_ours_fail(void **state)
 }
 
 /* The number of the process belongs to somebody else: it has the address, but not the value. */
-static void another_process_is_noticed(void **state)
+TEST_WITH(another_process_is_noticed, child_starts, child_ends)
 {
     uint8_t first;
 
-    (void)state;
     need_copies();
     assert_int_equal(read_flat(area, 1), UCS_OK);
     first = local[0];
@@ -218,11 +208,10 @@ static void another_process_is_noticed(void **state)
     assert_int_equal(local[0], first); /* nothing was written */
 }
 
-static void a_process_that_is_gone_fails(void **state)
+TEST_WITH(a_process_that_is_gone_fails, child_starts, child_ends)
 {
     const int pid = child.pid;
 
-    (void)state;
     need_copies();
     kill(child.pid, SIGKILL);
     waitpid(child.pid, NULL, 0);
@@ -230,18 +219,4 @@ static void a_process_that_is_gone_fails(void **state)
     assert_int_equal(write_flat(area, 1), UCS_ERR_IO_ERROR);
     child.pid = 0;
     assert_int_not_equal(pid, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(many_entries_are_copied, child_starts, child_ends),
-        cmocka_unit_test_setup_teardown(memory_that_lies_badly_is_copied, child_starts, child_ends),
-        cmocka_unit_test_setup_teardown(nothing_is_always_copied, child_starts, child_ends),
-        cmocka_unit_test_setup_teardown(holes_of_ours_fail, child_starts, child_ends),
-        cmocka_unit_test_setup_teardown(another_process_is_noticed, child_starts, child_ends),
-        cmocka_unit_test_setup_teardown(a_process_that_is_gone_fails, child_starts, child_ends),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

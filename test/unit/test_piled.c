@@ -128,9 +128,8 @@ static void pile_up(void)
     set_trap();
 }
 
-static void test_packets_walk_along_nothing(void **state)
+TEST_WITH(test_packets_walk_along_nothing, set_up, tear_down)
 {
-    (void)state;
     pile_up();
     first_piece(NUMBER, 0);
     last_piece(NUMBER);
@@ -146,11 +145,10 @@ static void test_packets_walk_along_nothing(void **state)
 }
 
 /* Taken back, or received, they are forgotten in the table as well: tear_down looks. */
-static void test_synchronous_messages_are_forgotten(void **state)
+TEST_WITH(test_synchronous_messages_are_forgotten, set_up, tear_down)
 {
     uint8_t in[LONG];
 
-    (void)state;
     for (uint64_t id = 1; id <= SYNCED; id++) {
         synced(id, id % LONG); /* small ones, and others, and such that end at any address */
     }
@@ -173,9 +171,8 @@ static void test_synchronous_messages_are_forgotten(void **state)
 
 /* Messages in pieces of which all pieces came are looked for by no packet, so there may be any number. Only then they
  * can be taken back. */
-static void test_complete_messages_are_not_in_the_way(void **state)
+TEST_WITH(test_complete_messages_are_not_in_the_way, set_up, tear_down)
 {
-    (void)state;
     for (uint32_t number = 1; number <= SYNCED; number++) {
         first_piece(number, number);
         take_back(number);
@@ -192,9 +189,8 @@ static void test_complete_messages_are_not_in_the_way(void **state)
 }
 
 /* While pieces are missing the connection is needed, also where nobody holds the endpoint, and its peer gets turns. */
-static void test_unfinished_messages_are_expected(void **state)
+TEST_WITH(test_unfinished_messages_are_expected, set_up, tear_down)
 {
-    (void)state;
     assert_true(cw_ep_turn(ep) == UINT64_MAX);
     first_piece(NUMBER, 0);
     assert_true(cw_ep_turn(ep) < UINT64_MAX);
@@ -203,7 +199,7 @@ static void test_unfinished_messages_are_expected(void **state)
 }
 
 /* A chain of one id would be walked along. What is received may have its id again. */
-static void test_ids_are_used_once(void **state)
+TEST_WITH(test_ids_are_used_once, set_up, tear_down)
 {
     uint8_t in[LONG];
 
@@ -225,7 +221,7 @@ static void test_ids_are_used_once(void **state)
 }
 
 /* Two peers may use the same ids. */
-static void test_ids_are_of_an_endpoint(void **state)
+TEST_WITH(test_ids_are_of_an_endpoint, set_up, tear_down)
 {
     const ucp_ep_h first = ep;
 
@@ -245,20 +241,12 @@ static void test_ids_are_of_an_endpoint(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_packets_walk_along_nothing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_synchronous_messages_are_forgotten, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_complete_messages_are_not_in_the_way, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_unfinished_messages_are_expected, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_ids_are_used_once, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_ids_are_of_an_endpoint, set_up, tear_down),
-    };
     int failed;
 
     if (!cw_alone_open(UCP_FEATURE_TAG, &context, &worker)) {
         return 1;
     }
-    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    failed = cw_tests_run(NULL, NULL);
     cw_alone_close(context, worker);
     return failed;
 }

@@ -2,13 +2,7 @@
 /*
  * Which further lanes an endpoint gets (connect/choose_lanes.h), as a table.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "runner.h"
 #include "connect/choose_lanes.h"
 
 /* Paths as {bandwidth, ours, the peer's, ways, carries bulk}, and which path and way each lane gets. */
@@ -36,13 +30,12 @@ static const struct {
     {"one with two ways counts for two", 2, 3, 3, {{1e9, 0, 0, 2, 1}, {1e9, 1, 1, 1, 1}}, {{0, 0}, {1, 0}, {0, 1}}},
 };
 
-static void lanes_use_each_card(void **state)
+TEST(lanes_use_each_card)
 {
     struct cw_plan_lane lanes[5];
     unsigned count, j;
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(plans) / sizeof(plans[0]); i++) {
         const struct cw_plan_lane_limits limits = {.wanted = plans[i].wanted, .max_ratio = 4, .path_ratio = 1};
 
@@ -61,7 +54,7 @@ static void lanes_use_each_card(void **state)
 }
 
 /* UCX_MULTI_LANE_MAX_RATIO, UCX_MULTI_PATH_RATIO. */
-static void ratios_leave_lanes_out(void **state)
+TEST(ratios_leave_lanes_out)
 {
     static const struct cw_plan_path paths[] = {{4e9, 0, 0, 1, 1}, {1e9, 1, 1, 1, 1}};
     static const struct {
@@ -75,7 +68,6 @@ static void ratios_leave_lanes_out(void **state)
     unsigned count, slow, j;
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const struct cw_plan_lane_limits limits = {
             .wanted = 4, .max_ratio = rows[i].max_ratio, .path_ratio = rows[i].path_ratio};
@@ -89,14 +81,4 @@ static void ratios_leave_lanes_out(void **state)
             fail();
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lanes_use_each_card),
-        cmocka_unit_test(ratios_leave_lanes_out),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

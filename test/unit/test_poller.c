@@ -104,11 +104,10 @@ static int tear_down(void **state)
     return poller_tear_down(state);
 }
 
-static void readiness_is_reported_until_it_is_gone(void **state)
+TEST_WITH(readiness_is_reported_until_it_is_gone, set_up, tear_down)
 {
     struct watch *watch;
 
-    (void)state;
     watch = watches[0] = watch_new(CW_POLL_READ);
     assert_int_equal(cw_poller_dispatch(poller), 0);
     assert_false(readable(cw_poller_fd(poller)));
@@ -127,11 +126,10 @@ static void readiness_is_reported_until_it_is_gone(void **state)
     assert_false(readable(cw_poller_fd(poller)));
 }
 
-static void only_what_is_asked_for_is_reported_but_hangups_always(void **state)
+TEST_WITH(only_what_is_asked_for_is_reported_but_hangups_always, set_up, tear_down)
 {
     struct watch *watch;
 
-    (void)state;
     watch = watches[0] = watch_new(0);
     feed(watch);
     assert_int_equal(cw_poller_dispatch(poller), 0);
@@ -151,13 +149,12 @@ static void only_what_is_asked_for_is_reported_but_hangups_always(void **state)
     assert_int_equal(watch->events, CW_POLL_HANGUP | CW_POLL_READ);
 }
 
-static void writability_is_reported(void **state)
+TEST_WITH(writability_is_reported, set_up, tear_down)
 {
     struct cw_poll_item item = {.ready = on_ready};
     struct watch *watch;
     char block[4096];
 
-    (void)state;
     watch = watches[0] = watch_new(CW_POLL_READ);
     item = watch->item;
     cw_poller_remove(poller, &watch->item);
@@ -175,11 +172,10 @@ static void writability_is_reported(void **state)
     assert_int_equal(cw_poller_dispatch(poller), 3);
 }
 
-static void all_of_many_get_their_turn(void **state)
+TEST_WITH(all_of_many_get_their_turn, set_up, tear_down)
 {
     unsigned i, round;
 
-    (void)state;
     for (i = 0; i < MANY; i++) {
         watches[i] = watch_new(CW_POLL_READ);
         feed(watches[i]);
@@ -196,11 +192,10 @@ static void all_of_many_get_their_turn(void **state)
 
 /* GEN-9: what was ready when a drain loop began is dispatched when it ends, however much lies before it that is no
  * work. */
-static void work_behind_many_without_work_is_found(void **state)
+TEST_WITH(work_behind_many_without_work_is_found, set_up, tear_down)
 {
     unsigned i;
 
-    (void)state;
     for (i = 0; i < MANY; i++) {
         watches[i] = watch_new(CW_POLL_READ);
         watches[i]->no_work = i + 1 < MANY;
@@ -225,12 +220,11 @@ static void remove_all_others(struct watch *self)
 }
 
 /* Ten are ready in one batch; whoever comes first frees the rest, whose turns must not come. */
-static void items_of_the_same_batch_may_be_removed(void **state)
+TEST_WITH(items_of_the_same_batch_may_be_removed, set_up, tear_down)
 {
     struct watch *left = NULL;
     unsigned i;
 
-    (void)state;
     for (i = 0; i < 10; i++) {
         watches[i] = watch_new(CW_POLL_READ);
         watches[i]->act = remove_all_others;
@@ -258,11 +252,10 @@ static void remove_itself(struct watch *self)
     watch_free(self);
 }
 
-static void an_item_may_remove_itself(void **state)
+TEST_WITH(an_item_may_remove_itself, set_up, tear_down)
 {
     unsigned i;
 
-    (void)state;
     for (i = 0; i < 10; i++) {
         watches[i] = watch_new(CW_POLL_READ);
         watches[i]->act = remove_itself;
@@ -301,11 +294,10 @@ static void replace_others(struct watch *self)
     }
 }
 
-static void an_item_that_comes_back_is_not_taken_for_the_old_one(void **state)
+TEST_WITH(an_item_that_comes_back_is_not_taken_for_the_old_one, set_up, tear_down)
 {
     unsigned i, calls = 0;
 
-    (void)state;
     for (i = 0; i < 10; i++) {
         watches[i] = watch_new(CW_POLL_READ);
         watches[i]->act = replace_others;
@@ -320,11 +312,10 @@ static void an_item_that_comes_back_is_not_taken_for_the_old_one(void **state)
     assert_int_equal(calls, 1);
 }
 
-static void signals_coalesce_and_check_consumes_them(void **state)
+TEST_WITH(signals_coalesce_and_check_consumes_them, set_up, tear_down)
 {
     unsigned i;
 
-    (void)state;
     assert_false(cw_poller_check(poller));
     for (i = 0; i < 1000; i++) {
         assert_int_equal(cw_poller_signal(poller), UCS_OK);
@@ -337,11 +328,10 @@ static void signals_coalesce_and_check_consumes_them(void **state)
     assert_false(cw_poller_check(poller));
 }
 
-static void check_leaves_descriptors_ready(void **state)
+TEST_WITH(check_leaves_descriptors_ready, set_up, tear_down)
 {
     struct watch *watch;
 
-    (void)state;
     watch = watches[0] = watch_new(CW_POLL_READ);
     feed(watch);
     assert_int_equal(cw_poller_signal(poller), UCS_OK);
@@ -355,11 +345,10 @@ static void check_leaves_descriptors_ready(void **state)
 }
 
 /* Also when so much is ready that the signal is not among the first that the system names. */
-static void check_consumes_the_signal_among_many(void **state)
+TEST_WITH(check_consumes_the_signal_among_many, set_up, tear_down)
 {
     unsigned i;
 
-    (void)state;
     for (i = 0; i < MANY; i++) {
         watches[i] = watch_new(CW_POLL_READ);
         feed(watches[i]);
@@ -371,11 +360,10 @@ static void check_consumes_the_signal_among_many(void **state)
     assert_false(cw_poller_check(poller));
 }
 
-static void a_full_counter_does_not_block_the_signal(void **state)
+TEST_WITH(a_full_counter_does_not_block_the_signal, set_up, tear_down)
 {
     const uint64_t most = UINT64_MAX - 1;
 
-    (void)state;
     assert_int_equal(write(cw_poller_signal_fd(poller), &most, sizeof(most)), sizeof(most));
     errno = 4711;
     assert_int_equal(cw_poller_signal(poller), UCS_OK);
@@ -384,12 +372,11 @@ static void a_full_counter_does_not_block_the_signal(void **state)
     assert_false(cw_poller_check(poller));
 }
 
-static void without_signal_there_is_one_descriptor(void **state)
+TEST_WITH(without_signal_there_is_one_descriptor, set_up, tear_down)
 {
     struct cw_poller *plain;
     int probe = dup(0);
 
-    (void)state;
     close(probe);
     assert_int_equal(cw_poller_new(0, &plain), UCS_OK);
     assert_int_equal(cw_poller_signal_fd(plain), -1);
@@ -404,13 +391,12 @@ static void without_signal_there_is_one_descriptor(void **state)
 }
 
 /* Every descriptor that a poller needs is refused once; nothing is left open. */
-static void a_poller_that_cannot_be_had_leaves_nothing_open(void **state)
+TEST_WITH(a_poller_that_cannot_be_had_leaves_nothing_open, set_up, tear_down)
 {
     struct cw_poller *none = (struct cw_poller *)&none;
     struct rlimit old, low;
     int probe, extra;
 
-    (void)state;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
     for (extra = 0; extra < 3; extra++) {
         probe = dup(0);
@@ -426,23 +412,21 @@ static void a_poller_that_cannot_be_had_leaves_nothing_open(void **state)
     }
 }
 
-static void what_cannot_be_watched_is_refused(void **state)
+TEST_WITH(what_cannot_be_watched_is_refused, set_up, tear_down)
 {
     struct cw_poll_item item = {.fd = -1, .ready = on_ready};
 
-    (void)state;
     assert_int_equal(cw_poller_add(poller, &item, CW_POLL_READ), UCS_ERR_IO_ERROR);
     watches[0] = watch_new(CW_POLL_READ);
     item.fd = watches[0]->item.fd;
     assert_int_equal(cw_poller_add(poller, &item, CW_POLL_READ), UCS_ERR_IO_ERROR);
 }
 
-static void a_program_watches_the_poller_in_its_own_set(void **state)
+TEST_WITH(a_program_watches_the_poller_in_its_own_set, set_up, tear_down)
 {
     struct epoll_event event;
     int set = epoll_create1(EPOLL_CLOEXEC), data = 0;
 
-    (void)state;
     assert_true(set >= 0);
     assert_int_equal(cw_poller_attach(poller, set, &data, 0), UCS_OK);
     assert_int_equal(epoll_wait(set, &event, 1, 0), 0);
@@ -474,12 +458,11 @@ static void *signal_later(void *arg)
     return NULL;
 }
 
-static void wait_sleeps_until_a_signal_or_the_timeout(void **state)
+TEST_WITH(wait_sleeps_until_a_signal_or_the_timeout, set_up, tear_down)
 {
     uint64_t start = cw_clock_ns();
     pthread_t thread;
 
-    (void)state;
     assert_int_equal(cw_poller_wait(poller, 30), UCS_OK);
     assert_true(cw_clock_ns() - start >= 29000000u);
     assert_int_equal(pthread_create(&thread, NULL, signal_later, poller), 0);
@@ -530,11 +513,10 @@ static void alarms_stop(void)
 }
 
 /* Interruptions neither end the sleep early nor stretch it: they come more often than the timeout. */
-static void interruptions_do_not_change_the_timeout(void **state)
+TEST_WITH(interruptions_do_not_change_the_timeout, set_up, tear_down)
 {
     uint64_t start = cw_clock_ns(), passed;
 
-    (void)state;
     alarms_start(NULL);
     assert_int_equal(cw_poller_wait(poller, 100), UCS_OK);
     passed = cw_clock_ns() - start;
@@ -544,41 +526,11 @@ static void interruptions_do_not_change_the_timeout(void **state)
     assert_true(passed < 2000000000u); /* 300 alarms take 3 s */
 }
 
-static void a_signal_handler_may_wake_the_sleeper(void **state)
+TEST_WITH(a_signal_handler_may_wake_the_sleeper, set_up, tear_down)
 {
-    (void)state;
     alarms_start(poller);
     assert_int_equal(cw_poller_wait(poller, -1), UCS_OK);
     alarms_stop();
     assert_true(alarms >= 10);
     assert_true(cw_poller_check(poller));
-}
-
-#define test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        test(readiness_is_reported_until_it_is_gone),
-        test(only_what_is_asked_for_is_reported_but_hangups_always),
-        test(writability_is_reported),
-        test(all_of_many_get_their_turn),
-        test(work_behind_many_without_work_is_found),
-        test(items_of_the_same_batch_may_be_removed),
-        test(an_item_may_remove_itself),
-        test(an_item_that_comes_back_is_not_taken_for_the_old_one),
-        test(signals_coalesce_and_check_consumes_them),
-        test(check_leaves_descriptors_ready),
-        test(check_consumes_the_signal_among_many),
-        test(a_full_counter_does_not_block_the_signal),
-        test(without_signal_there_is_one_descriptor),
-        test(a_poller_that_cannot_be_had_leaves_nothing_open),
-        test(what_cannot_be_watched_is_refused),
-        test(a_program_watches_the_poller_in_its_own_set),
-        test(wait_sleeps_until_a_signal_or_the_timeout),
-        test(interruptions_do_not_change_the_timeout),
-        test(a_signal_handler_may_wake_the_sleeper),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

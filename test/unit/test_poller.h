@@ -5,14 +5,10 @@
 #ifndef CW_TEST_UNIT_TEST_POLLER_H
 #define CW_TEST_UNIT_TEST_POLLER_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "runner.h"
 
 #include <poll.h>
 

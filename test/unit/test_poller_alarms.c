@@ -48,12 +48,11 @@ static struct bell *bells_new(unsigned count)
     return bells;
 }
 
-static void alarms_go_off_in_order_and_once(void **state)
+TEST_WITH(alarms_go_off_in_order_and_once, poller_set_up, poller_tear_down)
 {
     const uint64_t now = cw_clock_ns();
     struct bell *bell = bells_new(5);
 
-    (void)state;
     cw_poller_alarm_set(poller, &bell[0].alarm, now - 10);
     cw_poller_alarm_set(poller, &bell[1].alarm, 0);
     cw_poller_alarm_set(poller, &bell[2].alarm, now - 20);
@@ -73,12 +72,11 @@ static void alarms_go_off_in_order_and_once(void **state)
     free(bell);
 }
 
-static void an_alarm_ends_a_sleep_and_not_before_its_time(void **state)
+TEST_WITH(an_alarm_ends_a_sleep_and_not_before_its_time, poller_set_up, poller_tear_down)
 {
     struct bell *bell = bells_new(2);
     uint64_t at_ns = cw_clock_ns() + 30 * MS;
 
-    (void)state;
     cw_poller_alarm_set(poller, &bell[0].alarm, at_ns + 3600 * (uint64_t)1000 * MS);
     cw_poller_alarm_set(poller, &bell[1].alarm, at_ns);
     assert_false(cw_poller_check(poller));
@@ -92,12 +90,11 @@ static void an_alarm_ends_a_sleep_and_not_before_its_time(void **state)
 }
 
 /* Moved forth, back and away: only the last word counts, and nobody is woken for the others after a check. */
-static void alarms_move_and_are_cancelled(void **state)
+TEST_WITH(alarms_move_and_are_cancelled, poller_set_up, poller_tear_down)
 {
     struct bell *bell = bells_new(3);
     uint64_t now = cw_clock_ns();
 
-    (void)state;
     cw_poller_alarm_cancel(poller, &bell[0].alarm);
     cw_poller_alarm_set(poller, &bell[0].alarm, now - 1);
     cw_poller_alarm_set(poller, &bell[1].alarm, now - 1);
@@ -119,11 +116,10 @@ static void alarms_move_and_are_cancelled(void **state)
 }
 
 /* One for which nobody checked in between wakes once for nothing at most. */
-static void a_cancelled_alarm_wakes_once_at_most(void **state)
+TEST_WITH(a_cancelled_alarm_wakes_once_at_most, poller_set_up, poller_tear_down)
 {
     struct bell *bell = bells_new(1);
 
-    (void)state;
     cw_poller_alarm_set(poller, &bell->alarm, cw_clock_ns() - 1);
     cw_poller_alarm_cancel(poller, &bell->alarm);
     assert_int_equal(cw_poller_dispatch(poller), 0);
@@ -139,11 +135,10 @@ static void cancel_the_next_and_come_back(struct bell *bell)
 }
 
 /* Also one that is always due leaves the others, and the caller, their turn. */
-static void alarms_may_be_changed_while_they_go_off(void **state)
+TEST_WITH(alarms_may_be_changed_while_they_go_off, poller_set_up, poller_tear_down)
 {
     struct bell *bell = bells_new(3);
 
-    (void)state;
     bell[0].act = cancel_the_next_and_come_back;
     cw_poller_alarm_set(poller, &bell[0].alarm, 1);
     cw_poller_alarm_set(poller, &bell[1].alarm, 2);
@@ -159,13 +154,12 @@ static void alarms_may_be_changed_while_they_go_off(void **state)
     free(bell);
 }
 
-static void alarms_go_off_without_a_timer(void **state)
+TEST_WITH(alarms_go_off_without_a_timer, poller_set_up, poller_tear_down)
 {
     struct bell *bell = bells_new(1);
     struct cw_poller *plain;
     int probe = dup(0);
 
-    (void)state;
     close(probe);
     assert_int_equal(cw_poller_new(0, &plain), UCS_OK);
     cw_poller_alarm_set(plain, &bell->alarm, cw_clock_ns() + MS);
@@ -183,7 +177,7 @@ static void alarms_go_off_without_a_timer(void **state)
 
 /* Set at random, every third cancelled, every third moved: each of the rest goes off once, in order, and in a time that
  * a list would not do. */
-static void thousands_of_alarms_keep_their_order(void **state)
+TEST_WITH(thousands_of_alarms_keep_their_order, poller_set_up, poller_tear_down)
 {
     struct bell *bell = bells_new(MANY_BELLS);
     const uint64_t now = cw_clock_ns();
@@ -191,7 +185,6 @@ static void thousands_of_alarms_keep_their_order(void **state)
     struct bell **by_turn = calloc(MANY_BELLS + 1, sizeof(*by_turn));
     unsigned i;
 
-    (void)state;
     assert_true(times != NULL && by_turn != NULL);
     random_state = 1;
     for (i = 0; i < MANY_BELLS; i++) {
@@ -219,21 +212,4 @@ static void thousands_of_alarms_keep_their_order(void **state)
     free(times);
     free(by_turn);
     free(bell);
-}
-
-#define test(function) cmocka_unit_test_setup_teardown(function, poller_set_up, poller_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        test(alarms_go_off_in_order_and_once),
-        test(an_alarm_ends_a_sleep_and_not_before_its_time),
-        test(alarms_move_and_are_cancelled),
-        test(a_cancelled_alarm_wakes_once_at_most),
-        test(alarms_may_be_changed_while_they_go_off),
-        test(alarms_go_off_without_a_timer),
-        test(thousands_of_alarms_keep_their_order),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

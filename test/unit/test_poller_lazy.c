@@ -2,15 +2,10 @@
 /*
  * Lazy alarms of os/poll.h go off like others, in their order, but wake nobody.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <poll.h>
 
+#include "runner.h"
 #include "os/clock.h"
 #include "os/poll.h"
 
@@ -32,13 +27,12 @@ static int readable(struct cw_poller *poller)
     return poll(&fd, 1, 20);
 }
 
-static void lazy_alarms_go_off_and_wake_nobody(void **state)
+TEST(lazy_alarms_go_off_and_wake_nobody)
 {
     struct cw_alarm early = {.fire = go_off}, late = {.fire = go_off}, far = {.fire = go_off};
     const uint64_t now = cw_clock_ns();
     struct cw_poller *poller;
 
-    (void)state;
     assert_int_equal(cw_poller_new(1, &poller), UCS_OK);
     cw_poller_alarm_set_lazy(poller, &late, now - 10);
     cw_poller_alarm_set_lazy(poller, &early, now - 20);
@@ -53,13 +47,12 @@ static void lazy_alarms_go_off_and_wake_nobody(void **state)
     cw_poller_free(poller);
 }
 
-static void an_alarm_may_become_lazy_and_the_other_way_round(void **state)
+TEST(an_alarm_may_become_lazy_and_the_other_way_round)
 {
     struct cw_alarm alarm = {.fire = go_off}, beside = {.fire = go_off};
     const uint64_t now = cw_clock_ns();
     struct cw_poller *poller;
 
-    (void)state;
     assert_int_equal(cw_poller_new(1, &poller), UCS_OK);
     cw_poller_alarm_set_lazy(poller, &beside, now + HOUR_NS);
     cw_poller_alarm_set_lazy(poller, &alarm, now - 1);
@@ -73,14 +66,4 @@ static void an_alarm_may_become_lazy_and_the_other_way_round(void **state)
     assert_true(cw_alarm_is_set(&beside));
     cw_poller_alarm_cancel(poller, &beside);
     cw_poller_free(poller);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lazy_alarms_go_off_and_wake_nobody),
-        cmocka_unit_test(an_alarm_may_become_lazy_and_the_other_way_round),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -63,9 +63,8 @@ static ucs_status_t ask_what_was_refused(void)
     return (ucs_status_t)status_of(CW_PACKET_FLUSHED);
 }
 
-static void test_places(void **state)
+TEST(test_places)
 {
-    (void)state;
     begin();
     put_element(0, base() + 10, 100);
     put_element(1, base() + 300, 1);
@@ -88,14 +87,13 @@ static void test_places(void **state)
 }
 
 /* One piece that is not to be had costs all of its list, and nothing else. */
-static void test_refused(void **state)
+TEST(test_refused)
 {
     const struct {
         uint64_t address, length;
     } outside[] = {{base() - 1, 1}, {base() + ROOM, 1}, {base() + ROOM - 7, 8}, {base() - 1, ROOM + 2},
                    {0, 8},          {UINT64_MAX - 7, 8}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]) + 3; i++) {
         const int is_outside = i < sizeof(outside) / sizeof(outside[0]);
         const int is_right = i == sizeof(outside) / sizeof(outside[0]);
@@ -127,12 +125,11 @@ static void test_refused(void **state)
     end(0);
 }
 
-static void test_lists_that_lie(void **state)
+TEST(test_lists_that_lie)
 {
     const uint64_t wrong[][2] = {{8, 0}, {UINT64_MAX, 2}, {8, UINT64_MAX}, {8, CW_WIRE_PUT_LIST_TOTAL - 7}};
     uint64_t token;
 
-    (void)state;
     for (size_t length = 0; length < CW_WIRE_PUT_LIST_BYTES(2); length++) { /* cut short */
         begin();
         put_element(0, base(), 8);
@@ -173,13 +170,12 @@ static void test_lists_that_lie(void **state)
 }
 
 /* The endpoint ends in the middle: nothing stays pinned, and nothing of it is left (the sanitizers look). */
-static void test_lost_while_placing(void **state)
+TEST(test_lost_while_placing)
 {
     const struct cw_wire_put_list_data wrong = {.token = 0};
     struct cw_wire_put_list_data header;
     struct iovec iov[CW_PLACE_MAX_IOV];
 
-    (void)state;
     for (int refused = 0; refused < 2; refused++) {
         begin();
         header = (struct cw_wire_put_list_data){.token = htole64(refused ? 1 : rkey->key.token)};
@@ -197,10 +193,5 @@ static void test_lost_while_placing(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_places),         cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_lists_that_lie), cmocka_unit_test(test_lost_while_placing),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cw_tests_run(setup, teardown);
 }

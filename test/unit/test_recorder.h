@@ -5,13 +5,9 @@
 #ifndef CW_TEST_UNIT_TEST_RECORDER_H
 #define CW_TEST_UNIT_TEST_RECORDER_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "transport/transport.h"
 #include "wire/packet.h"
 

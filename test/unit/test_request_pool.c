@@ -3,15 +3,10 @@
  * Requests and their pool (core/request.h): who owns the memory when, which callbacks run, and how often
  * (CTX-20 to CTX-24, R3, R4, R5, R7, ABU-20). The worker and the context are as bare as the pool needs them.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "core/context.h"
 #include "core/request.h"
 #include "core/worker.h"
@@ -128,21 +123,19 @@ static void check_called(unsigned times, void *handle, ucs_status_t status)
     assert_ptr_equal(seen_data, &calls);
 }
 
-static void nothing_is_made_before_it_is_needed(void **state)
+TEST_WITH(nothing_is_made_before_it_is_needed, set_up, tear_down)
 {
-    (void)state;
     assert_int_equal(inits, 0);
     assert_null(worker->requests.chunks);
 }
 
 /* CTX-23: init runs once for each object, however often that is used; objects neither overlap nor move. */
-static void objects_are_initialised_once_and_keep_apart(void **state)
+TEST_WITH(objects_are_initialised_once_and_keep_apart, set_up, tear_down)
 {
     static struct cw_request *requests[MANY];
     unsigned round, i, j, inits_before = 0;
     unsigned char *handle;
 
-    (void)state;
     for (round = 0; round < 3; round++) {
         for (i = 0; i < MANY; i++) {
             requests[i] = cw_request_get(worker, NULL, CW_REQUEST_SEND);
@@ -177,13 +170,12 @@ static void objects_are_initialised_once_and_keep_apart(void **state)
 }
 
 /* Any user size, none included: there is room for a word behind the handle (CTX-28). */
-static void every_user_size_has_its_room(void **state)
+TEST_WITH(every_user_size_has_its_room, set_up, tear_down)
 {
     struct cw_request *requests[20];
     size_t size, space;
     unsigned i;
 
-    (void)state;
     for (size = 0; size < 70; size++) {
         context.request_init = NULL;
         context.request_cleanup = NULL;
@@ -203,13 +195,12 @@ static void every_user_size_has_its_room(void **state)
     }
 }
 
-static void without_memory_there_is_no_request(void **state)
+TEST_WITH(without_memory_there_is_no_request, set_up, tear_down)
 {
     struct cw_request *requests[64];
     struct cw_request *request;
     unsigned count;
 
-    (void)state;
     refuse = 1;
     assert_null(cw_request_get(worker, NULL, CW_REQUEST_SEND));
     assert_int_equal(cw_request_pool_in_use(&worker->requests), 0);
@@ -241,13 +232,12 @@ static void without_memory_there_is_no_request(void **state)
 }
 
 /* R3: status first, then the callback, then the memory. */
-static void completion_tells_status_then_callback(void **state)
+TEST_WITH(completion_tells_status_then_callback, set_up, tear_down)
 {
     ucp_request_param_t param = with_callback();
     struct cw_request *request;
     void *handle;
 
-    (void)state;
     request = cw_request_get(worker, &param, CW_REQUEST_SEND);
     request->release = let_go;
     handle = cw_request_handle(request);
@@ -261,12 +251,11 @@ static void completion_tells_status_then_callback(void **state)
     assert_int_equal(calls, 1);
 }
 
-static void receives_get_their_info(void **state)
+TEST_WITH(receives_get_their_info, set_up, tear_down)
 {
     ucp_request_param_t param = with_callback();
     struct cw_request *request;
 
-    (void)state;
     param.cb.recv = on_received;
     request = cw_request_get(worker, &param, CW_REQUEST_TAG_RECV);
     request->info = (ucp_tag_recv_info_t){.sender_tag = 0x1234, .length = 99};
@@ -276,12 +265,11 @@ static void receives_get_their_info(void **state)
 }
 
 /* Callback and user data count under their mask only. */
-static void attributes_count_under_their_mask(void **state)
+TEST_WITH(attributes_count_under_their_mask, set_up, tear_down)
 {
     ucp_request_param_t param = with_callback();
     struct cw_request *request;
 
-    (void)state;
     param.op_attr_mask = 0;
     request = cw_request_get(worker, &param, CW_REQUEST_SEND);
     assert_null(request->user_data);
@@ -298,13 +286,12 @@ static void attributes_count_under_their_mask(void **state)
 }
 
 /* R4: ucp_request_release keeps the callback of an operation under way, ucp_request_free drops it. */
-static void release_before_completion_keeps_the_callback_and_free_drops_it(void **state)
+TEST_WITH(release_before_completion_keeps_the_callback_and_free_drops_it, set_up, tear_down)
 {
     ucp_request_param_t param = with_callback();
     struct cw_request *request;
     int keeps;
 
-    (void)state;
     for (keeps = 0; keeps < 2; keeps++) {
         request = cw_request_get(worker, &param, CW_REQUEST_SEND);
         cw_request_release(request, keeps);
@@ -319,11 +306,10 @@ static void release_before_completion_keeps_the_callback_and_free_drops_it(void 
 }
 
 /* R5: the status stays readable, and the object is given out only once. */
-static void a_double_release_is_harmless(void **state)
+TEST_WITH(a_double_release_is_harmless, set_up, tear_down)
 {
     struct cw_request *request, *first, *second;
 
-    (void)state;
     request = cw_request_get(worker, NULL, CW_REQUEST_SEND);
     cw_request_complete(request, UCS_ERR_MESSAGE_TRUNCATED);
     cw_request_release(request, 0);
@@ -347,12 +333,11 @@ static void release_inside(void *handle)
     cw_request_release(cw_request_of(handle), 1);
 }
 
-static void a_callback_may_release_its_request(void **state)
+TEST_WITH(a_callback_may_release_its_request, set_up, tear_down)
 {
     ucp_request_param_t param = with_callback();
     struct cw_request *request, *next;
 
-    (void)state;
     inside = release_inside;
     request = cw_request_get(worker, &param, CW_REQUEST_SEND);
     cw_request_complete(request, UCS_OK);
@@ -379,12 +364,11 @@ static void start_another_inside(void *handle)
 }
 
 /* What a callback posts does not get the object whose callback runs. */
-static void a_callback_may_start_another_request(void **state)
+TEST_WITH(a_callback_may_start_another_request, set_up, tear_down)
 {
     ucp_request_param_t param = with_callback();
     struct cw_request *request;
 
-    (void)state;
     inside = start_another_inside;
     request = cw_request_get(worker, &param, CW_REQUEST_SEND);
     cw_request_complete(request, UCS_OK);
@@ -395,14 +379,13 @@ static void a_callback_may_start_another_request(void **state)
 
 /* FIELD_REQUEST: CW_REQUEST_SIZE bytes below the handle are the library's, at 8 bytes' alignment; above is nothing of
  * ours, and neither is the pool touched (CTX-20, CTX-22, R7, ABU-20). */
-static void a_users_request_stays_within_its_bytes(void **state)
+TEST_WITH(a_users_request_stays_within_its_bytes, set_up, tear_down)
 {
     ucp_request_param_t param = with_callback();
     struct cw_request *request;
     size_t shift, i;
     char *memory;
 
-    (void)state;
     assert_true(CW_REQUEST_SIZE <= 256);
     for (shift = 0; shift < 64; shift += 8) {
         calls = 0;
@@ -435,12 +418,11 @@ static void free_inside(void *handle)
 }
 
 /* The program may do with its memory what it likes once the callback runs: reuse it, or free it. */
-static void a_users_request_may_be_freed_in_its_callback(void **state)
+TEST_WITH(a_users_request_may_be_freed_in_its_callback, set_up, tear_down)
 {
     ucp_request_param_t param = with_callback();
     struct cw_request *request;
 
-    (void)state;
     inside = free_inside;
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_REQUEST;
     param.request = (char *)malloc(CW_REQUEST_SIZE) + CW_REQUEST_SIZE;
@@ -453,41 +435,16 @@ static void a_users_request_may_be_freed_in_its_callback(void **state)
 
 /* ucp_request_release or _free before the end changes nothing for the user's memory: the callback still tells when it
  * may be reused. */
-static void a_users_request_keeps_its_callback(void **state)
+TEST_WITH(a_users_request_keeps_its_callback, set_up, tear_down)
 {
     ucp_request_param_t param = with_callback();
     struct cw_request *request;
     uint64_t memory[CW_REQUEST_SIZE / 8];
 
-    (void)state;
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_REQUEST;
     param.request = memory + CW_REQUEST_SIZE / 8;
     request = cw_request_get(worker, &param, CW_REQUEST_SEND);
     cw_request_release(request, 0);
     cw_request_complete(request, UCS_OK);
     assert_int_equal(calls, 1);
-}
-
-#define test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        test(nothing_is_made_before_it_is_needed),
-        test(objects_are_initialised_once_and_keep_apart),
-        test(every_user_size_has_its_room),
-        test(without_memory_there_is_no_request),
-        test(completion_tells_status_then_callback),
-        test(receives_get_their_info),
-        test(attributes_count_under_their_mask),
-        test(release_before_completion_keeps_the_callback_and_free_drops_it),
-        test(a_double_release_is_harmless),
-        test(a_callback_may_release_its_request),
-        test(a_callback_may_start_another_request),
-        test(a_users_request_stays_within_its_bytes),
-        test(a_users_request_may_be_freed_in_its_callback),
-        test(a_users_request_keeps_its_callback),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

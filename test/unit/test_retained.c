@@ -114,9 +114,8 @@ static void announce_active(uint16_t handler, uint64_t id)
 }
 
 /* All that may be announced, and one more: its sender is told before the connection ends. */
-static void test_announcements_are_bounded(void **state)
+TEST_WITH(test_announcements_are_bounded, set_up, tear_down)
 {
-    (void)state;
     for (uint64_t id = 1; id <= MANY; id++) {
         announce(id);
     }
@@ -130,12 +129,11 @@ static void test_announcements_are_bounded(void **state)
 }
 
 /* Received in any order, or taken back by their sender, they count no more. */
-static void test_announcements_that_end(void **state)
+TEST_WITH(test_announcements_that_end, set_up, tear_down)
 {
     const struct cw_wire_tag_cancel cancel = {.send_id = htole64(3)};
     char in[100];
 
-    (void)state;
     for (uint64_t id = 1; id <= MANY; id++) {
         announce(id);
     }
@@ -167,9 +165,8 @@ static void set_handler(unsigned id)
     assert_int_equal(ucp_worker_set_am_recv_handler(worker, &param), UCS_OK);
 }
 
-static void test_active_announcements_are_bounded(void **state)
+TEST_WITH(test_active_announcements_are_bounded, set_up, tear_down)
 {
-    (void)state;
     set_handler(HOLDS);
     for (uint64_t id = 1; id <= MANY; id++) {
         announce_active(HOLDS, id);
@@ -193,9 +190,8 @@ static void test_active_announcements_are_bounded(void **state)
 }
 
 /* A peer asks and does not read: each answer waits. */
-static void test_answers_are_bounded(void **state)
+TEST_WITH(test_answers_are_bounded, set_up, tear_down)
 {
-    (void)state;
     blocked = 1;
     for (uint64_t id = 1; id <= MANY; id++) {
         announce_active(UNKNOWN, id);
@@ -226,14 +222,13 @@ static size_t begin_message(uint8_t *packet, uint64_t total, uint32_t number)
 }
 
 /* An active message grows with what comes of it, up to the bound, and is counted until it is complete. */
-static void test_messages_in_pieces_are_bounded(void **state)
+TEST_WITH(test_messages_in_pieces_are_bounded, set_up, tear_down)
 {
     static uint8_t packet[sizeof(struct cw_wire_next) + PIECE];
     const uint64_t total = CW_AM_AT_ONCE + 10 + PIECE;
     struct cw_wire_next header = {.message = htole32(1)};
     size_t length;
 
-    (void)state;
     set_handler(HOLDS);
     set_limit(2 * CW_AM_AT_ONCE);
     length = begin_message(packet, total, 1);
@@ -261,14 +256,13 @@ static void test_messages_in_pieces_are_bounded(void **state)
 }
 
 /* The same in the middle of one: the bound is told by the next piece, whether or not it was placed. */
-static void test_one_message_is_bounded(void **state)
+TEST_WITH(test_one_message_is_bounded, set_up, tear_down)
 {
     static uint8_t packet[sizeof(struct cw_wire_next) + PIECE];
     struct cw_wire_next header = {.message = htole32(1)};
     uint64_t at;
     size_t length;
 
-    (void)state;
     set_handler(HOLDS);
     set_limit(3 * CW_AM_AT_ONCE);
     length = begin_message(packet, UINT64_C(1) << 30, 1);
@@ -296,14 +290,13 @@ static void announce_many(ucp_ep_h peer, uint64_t count)
 
 /* Many peers that each stay within the bound: all together get four times that. Then who has more than its share gets
  * no more, who has less does, and what a peer that is gone had is free again. */
-static void test_peers_share_the_bound(void **state)
+TEST_WITH(test_peers_share_the_bound, set_up, tear_down)
 {
     const ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
                                     .err_mode = UCP_ERR_HANDLING_MODE_PEER};
     ucp_ep_h greedy[CW_RETAINED_PEERS + 1];
     uint64_t share;
 
-    (void)state;
     set_limit(SHARED * CW_RETAINED_ONE);
     for (unsigned i = 0; i <= CW_RETAINED_PEERS; i++) {
         greedy[i] = cw_alone_connect(worker, params);
@@ -340,9 +333,8 @@ static void test_peers_share_the_bound(void **state)
 }
 
 /* However many share: a little is granted to each. */
-static void test_least_share(void **state)
+TEST_WITH(test_least_share, set_up, tear_down)
 {
-    (void)state;
     set_limit(1u << 20);
     worker->retained += CW_RETAINED_PEERS << 20; /* others' */
     worker->counts.values[CW_COUNT_EPS] += 1u << 20;
@@ -355,9 +347,8 @@ static void test_least_share(void **state)
 }
 
 /* What the words of the setting mean: no bound, and the default. */
-static void test_words_for_the_bound(void **state)
+TEST_WITH(test_words_for_the_bound, set_up, tear_down)
 {
-    (void)state;
     assert_true(cw_ep_keep(ep, CW_RETAINED_ONE));
     set_limit(CW_MEMUNITS_INF);
     assert_true(cw_ep_keep(ep, UINT64_C(1) << 62));
@@ -378,13 +369,12 @@ static void arrive(uint64_t tag, size_t length)
 }
 
 /* Messages whose sender is gone can be received, but there are not more and more of them. */
-static void test_left_messages_are_bounded(void **state)
+TEST_WITH(test_left_messages_are_bounded, set_up, tear_down)
 {
     const uint64_t one = CW_RETAINED_ONE + 40;
     ucp_tag_recv_info_t info;
     char in[40];
 
-    (void)state;
     set_limit(3 * one);
     for (uint64_t tag = 1; tag <= 5; tag++) {
         arrive(tag, 40);
@@ -417,12 +407,11 @@ static void leave_stream(uint64_t limit)
     cw_stream_ep_lost(ep, UCS_ERR_CONNECTION_RESET);
 }
 
-static void test_left_streams_are_bounded(void **state)
+TEST_WITH(test_left_streams_are_bounded, set_up, tear_down)
 {
     size_t length = 0;
     void *data;
 
-    (void)state;
     leave_stream(UINT64_MAX);
     assert_int_equal(ep->unread, 1);
     assert_true(worker->msg->left > 16);
@@ -436,9 +425,8 @@ static void test_left_streams_are_bounded(void **state)
     ucp_stream_data_release(ep, data);
 }
 
-static void test_left_streams_beyond_the_bound(void **state)
+TEST_WITH(test_left_streams_beyond_the_bound, set_up, tear_down)
 {
-    (void)state;
     leave_stream(100);
     assert_int_equal(ep->unread, 0);
     assert_null(cw_op_ep(ep)->stream);
@@ -489,7 +477,7 @@ static long resident_kb(void)
 
 /* Each of many peers that come and go has a handle of its own, which stays an error and costs next to nothing: at most
  * 64 bytes. Some peers stay meanwhile. */
-static void test_lent_endpoints_are_never_reused(void **state)
+TEST_WITH(test_lent_endpoints_are_never_reused, set_up, tear_down)
 {
     enum { MANY_PEERS = 100000, STAY = 50, BYTES = 64 };
     static uintptr_t handles[MANY_PEERS + STAY];
@@ -497,7 +485,6 @@ static void test_lent_endpoints_are_never_reused(void **state)
     uint64_t eps;
     long before;
 
-    (void)state;
     lose_ep();
     eps = worker->counts.values[CW_COUNT_EPS];
     memset(handles, 1, sizeof(handles)); /* in memory before it is looked at */
@@ -537,11 +524,10 @@ static void test_lent_endpoints_are_never_reused(void **state)
 }
 
 /* What no handler got is used again. */
-static void test_endpoints_that_nobody_knows(void **state)
+TEST_WITH(test_endpoints_that_nobody_knows, set_up, tear_down)
 {
     ucp_ep_h first;
 
-    (void)state;
     lose_ep();
     first = opened(1, 0);
     ended(first);
@@ -555,22 +541,6 @@ static void test_endpoints_that_nobody_knows(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_announcements_are_bounded, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_announcements_that_end, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_active_announcements_are_bounded, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_answers_are_bounded, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_messages_in_pieces_are_bounded, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_one_message_is_bounded, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_peers_share_the_bound, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_least_share, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_words_for_the_bound, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_left_messages_are_bounded, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_left_streams_are_bounded, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_left_streams_beyond_the_bound, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_lent_endpoints_are_never_reused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_endpoints_that_nobody_knows, set_up, tear_down),
-    };
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
                            .features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_STREAM};
     ucp_worker_params_t worker_params = {.field_mask = 0};
@@ -581,7 +551,7 @@ int main(void)
         ucp_worker_create(context, &worker_params, &worker) != UCS_OK) {
         return 1;
     }
-    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    failed = cw_tests_run(NULL, NULL);
     cw_alone_close(context, worker);
     return failed;
 }

@@ -6,14 +6,10 @@
 #ifndef CW_TEST_UNIT_TEST_RMA_H
 #define CW_TEST_UNIT_TEST_RMA_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "core/ep.h"
 #include "core/rkey.h"
 #include "core/worker.h"

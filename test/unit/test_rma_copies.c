@@ -85,11 +85,10 @@ static void feed_flushed(void)
 }
 
 /* The owner does nothing at all. */
-static void test_every_length_in_the_call(void **state)
+TEST(test_every_length_in_the_call)
 {
     static const size_t lengths[] = {1, 8, 4000, ROOM};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         begin_copies();
         assert_null(ucp_get_nbx(ep, local, lengths[i], base(), rkey, &none));
@@ -106,12 +105,11 @@ static void test_every_length_in_the_call(void **state)
 }
 
 /* A long one in parts, each of which asks the validity word anew. */
-static void test_long_ones_in_parts(void **state)
+TEST(test_long_ones_in_parts)
 {
     enum { LENGTH = 1 << 20 };
     char *from = calloc(1, LENGTH), *to = malloc(LENGTH);
 
-    (void)state;
     assert_true(from != NULL && to != NULL);
     begin_copies();
     rkey->key.address = (uintptr_t)from;
@@ -130,13 +128,12 @@ static void test_long_ones_in_parts(void **state)
     free(to);
 }
 
-static void test_lists_and_requests(void **state)
+TEST(test_lists_and_requests)
 {
     ucp_dt_iov_t list[] = {{local, 30}, {local + 100, 0}, {local + 200, 70}};
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
                                        .datatype = ucp_dt_make_iov()};
 
-    (void)state;
     begin_copies();
     assert_int_equal(finish(ucp_put_nbx(ep, list, 3, base() + 5, rkey, &param)), UCS_OK);
     for (int i = 0; i < 100; i++) {
@@ -152,11 +149,10 @@ static void test_lists_and_requests(void **state)
 }
 
 /* Where the system refuses, even in the middle, the owner is asked for all of it. */
-static void test_a_copy_that_fails(void **state)
+TEST(test_a_copy_that_fails)
 {
     ucs_status_ptr_t get;
 
-    (void)state;
     begin_copies();
     fails = 1;
     get = ucp_get_nbx(ep, local, 100, base(), rkey, &none);
@@ -174,11 +170,10 @@ static void test_a_copy_that_fails(void **state)
 }
 
 /* A copy must not overtake packets that a fence has put before it; without a fence nothing holds it. */
-static void test_behind_a_fence(void **state)
+TEST(test_behind_a_fence)
 {
     ucs_status_ptr_t put, get, flush;
 
-    (void)state;
     begin_copies();
     can_copy = 0;
     assert_null(ucp_put_nbx(ep, local, 100, base(), rkey, &none)); /* a packet, which the owner has not carried out */
@@ -207,12 +202,11 @@ static void test_behind_a_fence(void **state)
 
 /* Only a fence moves the marks that later operations are held by, and a program may never call one: after any number
  * of packets that were confirmed long ago, an operation that needs no packets begins at once. */
-static void test_no_fence_for_long(void **state)
+TEST(test_no_fence_for_long)
 {
     static const uint64_t numbers[] = {1, INT32_MAX, UINT64_C(1) << 31, UINT32_MAX - 1, UINT32_MAX};
     struct cw_rma *rma;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         begin_copies();
         rma = cw_rma_get(ep);
@@ -229,11 +223,10 @@ static void test_no_fence_for_long(void **state)
 }
 
 /* A get by packets is still to read bytes: a copy must not change them (R16). */
-static void test_behind_a_late_get(void **state)
+TEST(test_behind_a_late_get)
 {
     ucs_status_ptr_t get, put;
 
-    (void)state;
     begin_copies();
     can_copy = 0;
     get = ucp_get_nbx(ep, local, 100, base(), rkey, &none);
@@ -253,15 +246,5 @@ static void test_behind_a_late_get(void **state)
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_length_in_the_call),
-        cmocka_unit_test(test_long_ones_in_parts),
-        cmocka_unit_test(test_lists_and_requests),
-        cmocka_unit_test(test_a_copy_that_fails),
-        cmocka_unit_test(test_behind_a_fence),
-        cmocka_unit_test(test_no_fence_for_long),
-        cmocka_unit_test(test_behind_a_late_get),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cw_tests_run(setup, teardown);
 }

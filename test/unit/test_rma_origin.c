@@ -45,11 +45,10 @@ static void feed_flushed(int32_t status)
 }
 
 /* Local completion is not the end: the flush waits for the owner, who may say that something was refused. */
-static void test_sent_puts(void **state)
+TEST(test_sent_puts)
 {
     ucs_status_ptr_t flush;
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         begin();
         assert_int_equal(finish(ucp_put_nbx(ep, local, 1000, base() + 50, rkey, &none)), UCS_OK);
@@ -80,12 +79,11 @@ static uint64_t announce(ucs_status_ptr_t *put)
     return word_of(sent_packet(CW_PACKET_PUT_RTS), 24);
 }
 
-static void test_announced_put_ends(void **state)
+TEST(test_announced_put_ends)
 {
     ucs_status_ptr_t put, flush;
     uint64_t id;
 
-    (void)state;
     id = announce(&put); /* refused */
     feed_done(id, UCS_ERR_INVALID_ADDR);
     assert_int_equal(finish(put), UCS_ERR_INVALID_ADDR);
@@ -115,12 +113,11 @@ static void test_announced_put_ends(void **state)
     }
 }
 
-static void test_announced_put_answered_wrongly(void **state)
+TEST(test_announced_put_answered_wrongly)
 {
     ucs_status_ptr_t put;
     uint64_t id;
 
-    (void)state;
     for (int i = 0; i < 5; i++) {
         id = announce(&put);
         if (i == 0) { /* before anything is sent */
@@ -161,13 +158,12 @@ static void check_local(size_t length)
     }
 }
 
-static void test_get_answers(void **state)
+TEST(test_get_answers)
 {
     static const int32_t wrong[] = {0, 1, INT32_MAX, INT32_MIN, -100000};
     ucs_status_ptr_t get;
     uint64_t id;
 
-    (void)state;
     begin();
     id = ask(&get, 1000);
     feed_data(id, 600, 400);
@@ -214,12 +210,11 @@ static void batch(struct cw_conn *conn, enum cw_batch what)
 
 /* Where the transport hands several to the system together, gets behind a first one wait for progress, unless they are
  * to be over soon; a put is given to it at once, and may leave with the next one. */
-static void test_operations_that_are_collected(void **state)
+TEST(test_operations_that_are_collected)
 {
     const ucp_request_param_t soon = {.op_attr_mask = UCP_OP_ATTR_FLAG_FAST_CMPL};
     ucs_status_ptr_t gets[3];
 
-    (void)state;
     begin();
     open_batches = 0;
     fake_packets.batch = batch;
@@ -249,7 +244,7 @@ static void test_operations_that_are_collected(void **state)
 }
 
 /* Another peer has nothing to say about it. */
-static void test_get_answered_by_others(void **state)
+TEST(test_get_answered_by_others)
 {
     uint8_t packet[sizeof(struct cw_wire_rndv_data) + 100] = {0};
     struct cw_wire_rndv_data header = {0};
@@ -257,7 +252,6 @@ static void test_get_answered_by_others(void **state)
     ucp_ep_h other;
     uint64_t id;
 
-    (void)state;
     other = connected();
     begin();
     id = ask(&get, 100);
@@ -275,14 +269,13 @@ static void test_get_answered_by_others(void **state)
 }
 
 /* While its bytes are being placed a get is not to be refused: the transport writes to its memory. */
-static void test_get_refused_while_placed(void **state)
+TEST(test_get_refused_while_placed)
 {
     struct cw_wire_rndv_data header = {0};
     struct iovec iov[CW_PLACE_MAX_IOV];
     ucs_status_ptr_t get;
     uint64_t id;
 
-    (void)state;
     begin();
     id = ask(&get, 1000);
     header.receive_id = htole64(id);
@@ -293,12 +286,11 @@ static void test_get_refused_while_placed(void **state)
 }
 
 /* RMA-14: never more than the owner has to bear, and never an error. */
-static void test_window(void **state)
+TEST(test_window)
 {
     ucs_status_ptr_t gets[CW_RMA_WINDOW + 2];
     unsigned i;
 
-    (void)state;
     begin();
     for (i = 0; i < CW_RMA_WINDOW + 2; i++) {
         gets[i] = ucp_get_nbx(ep, local, 8, base(), rkey, &none);
@@ -316,12 +308,11 @@ static void test_window(void **state)
 }
 
 /* R16 */
-static void test_put_behind_get(void **state)
+TEST(test_put_behind_get)
 {
     ucs_status_ptr_t get, over, beside;
     uint64_t id;
 
-    (void)state;
     begin();
     id = ask(&get, 100);
     beside = ucp_put_nbx(ep, local + 200, 8, base() + 110, rkey, &none);
@@ -339,17 +330,5 @@ static void test_put_behind_get(void **state)
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sent_puts),
-        cmocka_unit_test(test_announced_put_ends),
-        cmocka_unit_test(test_announced_put_answered_wrongly),
-        cmocka_unit_test(test_get_answers),
-        cmocka_unit_test(test_get_answered_by_others),
-        cmocka_unit_test(test_get_refused_while_placed),
-        cmocka_unit_test(test_operations_that_are_collected),
-        cmocka_unit_test(test_window),
-        cmocka_unit_test(test_put_behind_get),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cw_tests_run(setup, teardown);
 }

@@ -61,11 +61,10 @@ static uint64_t address_of(const struct range *range)
     return base() - range->before + range->offset;
 }
 
-static void test_put(void **state)
+TEST(test_put)
 {
     static const size_t lengths[] = {1, 2, 3, 4, 7, 8, 9, 255, 1000, ROOM};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         begin();
         feed_put(rkey->key.token, base() + ROOM - lengths[i], lengths[i]);
@@ -77,9 +76,8 @@ static void test_put(void **state)
     }
 }
 
-static void test_put_refused(void **state)
+TEST(test_put_refused)
 {
-    (void)state;
     for (int i = 0; i < OUTSIDE + 3; i++) {
         begin_with((i == OUTSIDE) ? UCP_MEM_MAP_PROT_REMOTE_READ :
                    UCP_MEM_MAP_PROT_REMOTE_READ | UCP_MEM_MAP_PROT_REMOTE_WRITE, 0);
@@ -98,9 +96,8 @@ static void test_put_refused(void **state)
 }
 
 /* RMA-12, MEM-16: whatever asks for memory that was unmapped ends the connection. */
-static void test_unmapped(void **state)
+TEST(test_unmapped)
 {
-    (void)state;
     for (int i = 0; i < 3; i++) {
         begin();
         unmap();
@@ -119,9 +116,8 @@ static void test_unmapped(void **state)
 }
 
 /* KEY-5: token 0, from a process that could reach this memory by itself: what is registered, and its rights. */
-static void test_without_a_token(void **state)
+TEST(test_without_a_token)
 {
-    (void)state;
     for (int i = 0; i < OUTSIDE + 2; i++) {
         const int is_right = i == OUTSIDE;
 
@@ -147,7 +143,7 @@ static void test_without_a_token(void **state)
     end(1);
 }
 
-static void test_cut_short(void **state)
+TEST(test_cut_short)
 {
     static const struct {
         uint8_t id;
@@ -159,7 +155,6 @@ static void test_cut_short(void **state)
                  {CW_PACKET_GET_REFUSED, sizeof(struct cw_wire_get_refused)}};
     uint8_t bytes[100];
 
-    (void)state;
     memset(bytes, 0xff, sizeof(bytes));
     for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
         for (size_t length = 0; length < kinds[k].length; length++) {
@@ -193,11 +188,10 @@ static uint64_t accept_put(size_t offset, size_t length)
     return word_of(sent_packet(CW_PACKET_RNDV_READY), offsetof(struct cw_wire_rndv_ready, receive_id));
 }
 
-static void test_announced_put(void **state)
+TEST(test_announced_put)
 {
     uint64_t id;
 
-    (void)state;
     begin();
     id = accept_put(100, 900);
     feed_data(id, 400, 500);
@@ -215,12 +209,11 @@ static void test_announced_put(void **state)
 }
 
 /* The owner may look at the target at any time: a transport that checks bytes has to do it before they stand there. */
-static void test_target_of_a_put_is_shown(void **state)
+TEST(test_target_of_a_put_is_shown)
 {
     struct cw_wire_rndv_data header = {0};
     struct iovec iov[CW_PLACE_MAX_IOV];
 
-    (void)state;
     begin();
     header.receive_id = htole64(accept_put(100, 900));
     assert_int_equal(cw_op_place(ep->conn, CW_PACKET_RNDV_DATA, &header, 900, iov), 1);
@@ -232,13 +225,12 @@ static void test_target_of_a_put_is_shown(void **state)
     end(1);
 }
 
-static void test_announced_put_out_of_bounds(void **state)
+TEST(test_announced_put_out_of_bounds)
 {
     static const uint64_t wrong[][2] = {{0, 0}, {0, 901}, {900, 1}, {899, 2}, {UINT64_MAX, 1}, {UINT64_MAX - 3, 8}};
     struct cw_wire_rndv_copied copied = {0};
     uint64_t id;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         begin();
         id = accept_put(100, 900);
@@ -253,9 +245,8 @@ static void test_announced_put_out_of_bounds(void **state)
     end(0);
 }
 
-static void test_announced_put_refused(void **state)
+TEST(test_announced_put_refused)
 {
-    (void)state;
     for (int i = 0; i < OUTSIDE + 2; i++) {
         begin_with((i == OUTSIDE) ? UCP_MEM_MAP_PROT_REMOTE_READ :
                    UCP_MEM_MAP_PROT_REMOTE_READ | UCP_MEM_MAP_PROT_REMOTE_WRITE, 0);
@@ -272,12 +263,11 @@ static void test_announced_put_refused(void **state)
     }
 }
 
-static void test_get(void **state)
+TEST(test_get)
 {
     static const size_t lengths[] = {1, 8, 9, 300, 384, 385, 1000, ROOM};
     int whole;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         for (int small = 0; small < 2; small++) {
             begin();
@@ -297,9 +287,8 @@ static void test_get(void **state)
     }
 }
 
-static void test_get_refused(void **state)
+TEST(test_get_refused)
 {
-    (void)state;
     for (int i = 0; i < 2 * (OUTSIDE + 2); i++) {
         int k = i % (OUTSIDE + 2), placed = i >= OUTSIDE + 2;
 
@@ -320,9 +309,8 @@ static void test_get_refused(void **state)
 }
 
 /* A peer that asks and does not listen. */
-static void test_too_many_answers(void **state)
+TEST(test_too_many_answers)
 {
-    (void)state;
     for (int kind = 0; kind < 4; kind++) {
         for (unsigned more = 0; more < 2; more++) {
             begin();
@@ -349,11 +337,10 @@ static void test_too_many_answers(void **state)
 }
 
 /* MEM-16: the memory is the program's again, whatever the peer does. */
-static void test_unmapped_in_the_middle(void **state)
+TEST(test_unmapped_in_the_middle)
 {
     uint64_t id;
 
-    (void)state;
     begin();
     id = accept_put(100, 900);
     unmap();
@@ -372,9 +359,8 @@ static void test_unmapped_in_the_middle(void **state)
 }
 
 /* A short answer that has to wait needs the memory no more: who asked may have done without it. */
-static void test_unmapped_before_a_short_answer(void **state)
+TEST(test_unmapped_before_a_short_answer)
 {
-    (void)state;
     begin();
     blocked = 1;
     feed_get(rkey->key.token, base(), (64u << 10), UINT32_MAX);
@@ -387,11 +373,10 @@ static void test_unmapped_before_a_short_answer(void **state)
 }
 
 /* What was announced to us is not refused this way. */
-static void test_refused_what_was_announced(void **state)
+TEST(test_refused_what_was_announced)
 {
     struct cw_wire_get_refused packet = {.status = (int32_t)htole32((uint32_t)UCS_ERR_INVALID_ADDR)};
 
-    (void)state;
     begin();
     packet.receive_id = htole64(accept_put(0, 900));
     feed(CW_PACKET_GET_REFUSED, &packet, sizeof(packet));
@@ -401,23 +386,5 @@ static void test_refused_what_was_announced(void **state)
 
 int main(void)
 {
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_put),
-        cmocka_unit_test(test_put_refused),
-        cmocka_unit_test(test_unmapped),
-        cmocka_unit_test(test_without_a_token),
-        cmocka_unit_test(test_cut_short),
-        cmocka_unit_test(test_announced_put),
-        cmocka_unit_test(test_announced_put_out_of_bounds),
-        cmocka_unit_test(test_announced_put_refused),
-        cmocka_unit_test(test_get),
-        cmocka_unit_test(test_get_refused),
-        cmocka_unit_test(test_target_of_a_put_is_shown),
-        cmocka_unit_test(test_too_many_answers),
-        cmocka_unit_test(test_unmapped_in_the_middle),
-        cmocka_unit_test(test_unmapped_before_a_short_answer),
-        cmocka_unit_test(test_refused_what_was_announced),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cw_tests_run(setup, teardown);
 }

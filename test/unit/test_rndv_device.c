@@ -52,9 +52,8 @@ static void transfer_well(size_t length)
 
 /* The receiver's device reads: an announcement with the sender's memory, and no packet but the end. Both registrations
  * are gone with the requests, and so is what the peer may do. */
-static void test_read(void **state)
+TEST(test_read)
 {
-    (void)state;
     begin("get_zcopy");
     transfer_well(LENGTH);
     assert_int_equal(counts[CW_PACKET_RNDV_DATA] + counts[CW_PACKET_RNDV_READY], 0);
@@ -64,9 +63,8 @@ static void test_read(void **state)
 }
 
 /* The sender's device writes: the receiver names its memory. */
-static void test_write(void **state)
+TEST(test_write)
 {
-    (void)state;
     begin("put_zcopy");
     transfer_well(LENGTH);
     assert_int_equal(counts[CW_PACKET_RNDV_DATA], 0);
@@ -77,9 +75,8 @@ static void test_write(void **state)
 }
 
 /* By the costs: packets below what registering takes, the device from there on. */
-static void test_by_costs(void **state)
+TEST(test_by_costs)
 {
-    (void)state;
     begin("auto");
     transfer_well(1100);
     assert_true(counts[CW_PACKET_RNDV_READY] == 1 && counts[CW_PACKET_RNDV_DATA] > 0 && stats().registered == 0);
@@ -89,7 +86,7 @@ static void test_by_costs(void **state)
 }
 
 /* What arrives before its receive keeps the key, and the memory of the program that is mapped is used as it is. */
-static void test_unexpected_and_mapped(void **state)
+TEST(test_unexpected_and_mapped)
 {
     const ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
                                       .address = out,
@@ -98,7 +95,6 @@ static void test_unexpected_and_mapped(void **state)
     ucs_status_ptr_t send;
     ucp_mem_h memh;
 
-    (void)state;
     begin("get_zcopy");
     assert_int_equal(ucp_mem_map(sides[0].context, &map, &memh), UCS_OK);
     fill();
@@ -128,14 +124,13 @@ static ucp_mem_h map(const struct side *side, void *memory, size_t length)
 
 /* The program unmaps memory that a message uses without having named it: the message was to look after itself. The
  * registration ends with the message. */
-static void test_message_outlives_the_mapping(void **state)
+TEST(test_message_outlives_the_mapping)
 {
     static const char *const schemes[] = {"get_zcopy", "put_zcopy"};
     const ucp_request_param_t param = {0};
     ucs_status_ptr_t send, receive;
     ucp_mem_h memh;
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         begin(schemes[i]);
         fill();
@@ -156,7 +151,7 @@ static void test_message_outlives_the_mapping(void **state)
 }
 
 /* As test_message_outlives_the_mapping, of puts and gets. */
-static void test_access_outlives_the_mapping(void **state)
+TEST(test_access_outlives_the_mapping)
 {
     const ucp_request_param_t param = {0};
     ucp_mem_h memh, remote;
@@ -165,7 +160,6 @@ static void test_access_outlives_the_mapping(void **state)
     size_t length;
     ucp_rkey_h key;
 
-    (void)state;
     for (int is_put = 0; is_put < 2; is_put++) {
         begin("auto");
         fill();
@@ -191,12 +185,11 @@ static void test_access_outlives_the_mapping(void **state)
 }
 
 /* A message whose memory handle is given up while it waits for the connection. */
-static void test_waiting_message_outlives_its_handle(void **state)
+TEST(test_waiting_message_outlives_its_handle)
 {
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_MEMH};
     ucs_status_ptr_t send;
 
-    (void)state;
     begin("auto");
     fill();
     memset(in, 0, LENGTH);
@@ -212,11 +205,10 @@ static void test_waiting_message_outlives_its_handle(void **state)
 }
 
 /* Where nothing can be registered the message comes in packets, once. */
-static void test_no_registrations(void **state)
+TEST(test_no_registrations)
 {
     static const char *const schemes[] = {"get_zcopy", "put_zcopy", "auto"};
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         begin(schemes[i]);
         cw_sim_set_fault(world, CW_SIM_NO_REGISTER, CW_SIM_ALWAYS);
@@ -234,9 +226,8 @@ static size_t use_up_registrations(uint8_t *bytes, size_t length)
 }
 
 /* The receiver alone cannot register: it asks for packets, and the sender lets go of its registration. */
-static void test_receiver_cannot(void **state)
+TEST(test_receiver_cannot)
 {
-    (void)state;
     begin("get_zcopy");
     change_id = CW_PACKET_TAG_RTS;
     change = use_up_registrations;
@@ -313,18 +304,16 @@ static uint64_t registrations_of(int events, int on_demand, const char *scheme)
 
 /* Nothing is kept where nobody tells of unmapped memory; where somebody does, until that; where the device pages by
  * itself, for ever. Two messages, of 12, make a registration on each side grow. */
-static void test_unmapped_memory(void **state)
+TEST(test_unmapped_memory)
 {
-    (void)state;
     assert_int_equal(registrations_of(0, 0, "get_zcopy"), 2 * 12);
     assert_int_equal(registrations_of(1, 0, "get_zcopy"), 2 * 2 * 4);
     assert_int_equal(registrations_of(0, 1, "get_zcopy"), 2 * 2);
 }
 
 /* What a peer may write is never kept. */
-static void test_rights_to_write_end(void **state)
+TEST(test_rights_to_write_end)
 {
-    (void)state;
     assert_int_equal(registrations_of(0, 1, "put_zcopy"), 12 + 2);
 }
 
@@ -347,9 +336,8 @@ static void check_text(const char *keeping)
 }
 
 /* UCX_RCACHE_ENABLE, UCX_RCACHE_MAX_REGIONS, UCX_RCACHE_MAX_SIZE (VAR-57). */
-static void test_settings_of_the_cache(void **state)
+TEST(test_settings_of_the_cache)
 {
-    (void)state;
     check_text("cached if the program reports");
     setenv("UCX_RCACHE_ENABLE", "n", 1);
     check_text("for one message each (UCX_RCACHE_ENABLE)");
@@ -367,12 +355,11 @@ static void test_settings_of_the_cache(void **state)
 
 /* Ends that are not aligned as the device wants go through memory of the transport, and so does all where the two sides
  * lie differently. */
-static void test_alignment(void **state)
+TEST(test_alignment)
 {
     static const char *const schemes[] = {"get_zcopy", "put_zcopy"};
     static char from[70000], to[70000];
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         device.alignment = 64;
         begin(schemes[i]);
@@ -449,14 +436,13 @@ static size_t part_twice(uint8_t *bytes, size_t length)
 }
 
 /* What is not memory as it has to be costs the connection, and the receive that matched goes on waiting. */
-static void test_announcements_that_lie(void **state)
+TEST(test_announcements_that_lie)
 {
     static const change_fn changes[] = {cut_short,   cut_part,    no_range,     wrapping_range,
                                         other_range, short_range, strange_part, part_twice};
     const ucp_request_param_t param = {0};
     ucs_status_ptr_t send, receive;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
         begin("get_zcopy");
         fill();
@@ -481,9 +467,8 @@ static size_t part_of_another(uint8_t *bytes, size_t length)
 }
 
 /* Parts of devices that the lane does not lead to are passed over. */
-static void test_part_of_another_device(void **state)
+TEST(test_part_of_another_device)
 {
-    (void)state;
     begin("get_zcopy");
     change_id = CW_PACKET_TAG_RTS;
     change = part_of_another;
@@ -507,11 +492,10 @@ static size_t wrong_ready_key(uint8_t *bytes, size_t length)
 }
 
 /* A key that nobody gave: the device refuses it, and with that breaks the connection. Both operations end. */
-static void test_keys_that_lie(void **state)
+TEST(test_keys_that_lie)
 {
     ucs_status_t sent, received;
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         begin(i == 0 ? "get_zcopy" : "put_zcopy");
         change_id = (i == 0) ? CW_PACKET_TAG_RTS : CW_PACKET_RNDV_READY;
@@ -540,12 +524,11 @@ static size_t packets_with_part(uint8_t *bytes, size_t length)
     return length;
 }
 
-static void test_readies_that_lie(void **state)
+TEST(test_readies_that_lie)
 {
     static const change_fn changes[] = {no_part, cut_part, wrapping_address, packets_with_part};
     ucs_status_t sent, received;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
         begin("put_zcopy");
         change_id = CW_PACKET_RNDV_READY;
@@ -569,11 +552,10 @@ static size_t copied_instead(uint8_t *bytes, size_t length)
 
 /* A sender that says at once that it has written: the message is what stands there, and a second word breaks nothing
  * of others; the right to write is gone when the receive is. */
-static void test_sender_that_wrote_nothing(void **state)
+TEST(test_sender_that_wrote_nothing)
 {
     ucs_status_t sent, received;
 
-    (void)state;
     begin("put_zcopy");
     change_id = CW_PACKET_RNDV_READY;
     change = copied_instead;
@@ -600,14 +582,13 @@ static ucs_status_t on_am(void *arg, const void *header, size_t header_length, v
     return UCS_INPROGRESS;
 }
 
-static void test_active_message(void **state)
+TEST(test_active_message)
 {
     const ucp_am_handler_param_t handler = {
         .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB, .id = 3, .cb = on_am};
     const ucp_request_param_t param = {0};
     ucs_status_ptr_t send;
 
-    (void)state;
     begin("get_zcopy");
     fill();
     assert_int_equal(ucp_worker_set_am_recv_handler(sides[1].worker, &handler), UCS_OK);
@@ -629,27 +610,5 @@ static int setup(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read),
-        cmocka_unit_test(test_write),
-        cmocka_unit_test(test_by_costs),
-        cmocka_unit_test(test_unexpected_and_mapped),
-        cmocka_unit_test(test_message_outlives_the_mapping),
-        cmocka_unit_test(test_access_outlives_the_mapping),
-        cmocka_unit_test(test_waiting_message_outlives_its_handle),
-        cmocka_unit_test(test_no_registrations),
-        cmocka_unit_test(test_receiver_cannot),
-        cmocka_unit_test(test_unmapped_memory),
-        cmocka_unit_test(test_rights_to_write_end),
-        cmocka_unit_test(test_settings_of_the_cache),
-        cmocka_unit_test(test_alignment),
-        cmocka_unit_test(test_announcements_that_lie),
-        cmocka_unit_test(test_part_of_another_device),
-        cmocka_unit_test(test_keys_that_lie),
-        cmocka_unit_test(test_readies_that_lie),
-        cmocka_unit_test(test_sender_that_wrote_nothing),
-        cmocka_unit_test(test_active_message),
-    };
-
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return cw_tests_run(setup, NULL);
 }

@@ -7,16 +7,11 @@
 #define TEST_RNDV_DEVICE_H
 
 #include <endian.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "api/dispatch.h"
 #include "core/ep.h"
 #include "core/worker.h"

@@ -36,9 +36,8 @@ static void feed_done(uint64_t id, int32_t status)
 static const uint64_t strange_ids[] = {0, 1, UINT64_MAX, UINT64_C(1) << 32, UINT64_C(0x100000001), 12345};
 enum { STRANGE_IDS = sizeof(strange_ids) / sizeof(strange_ids[0]) };
 
-static void test_an_answer_to_nothing_costs_the_connection(void **state)
+TEST(test_an_answer_to_nothing_costs_the_connection)
 {
-    (void)state;
     for (int i = 0; i < STRANGE_IDS; i++) {
         for (int k = 0; k < 3; k++) {
             uint64_t word = htole64(strange_ids[i]);
@@ -56,12 +55,11 @@ static void test_an_answer_to_nothing_costs_the_connection(void **state)
     }
 }
 
-static void test_a_wrong_ready_costs_the_connection(void **state)
+TEST(test_a_wrong_ready_costs_the_connection)
 {
     struct cw_wire_rndv_ready ready;
     ucs_status_ptr_t request;
 
-    (void)state;
     for (int i = 0; i < 8; i++) {
         begin();
         ready = ready_for(announce(&request));
@@ -75,12 +73,11 @@ static void test_a_wrong_ready_costs_the_connection(void **state)
     }
 }
 
-static void test_a_second_ready_costs_the_connection(void **state)
+TEST(test_a_second_ready_costs_the_connection)
 {
     ucs_status_ptr_t request;
     uint64_t id;
 
-    (void)state;
     for (int late = 0; late < 2; late++) {
         begin();
         id = announce(&request);
@@ -98,13 +95,12 @@ static void test_a_second_ready_costs_the_connection(void **state)
     }
 }
 
-static void test_a_done_out_of_place_costs_the_connection(void **state)
+TEST(test_a_done_out_of_place_costs_the_connection)
 {
     static const int32_t statuses[] = {1, INT32_MAX, INT32_MIN, -100000};
     ucs_status_ptr_t request;
     uint64_t id;
 
-    (void)state;
     for (int i = 0; i < 4; i++) { /* not a status */
         begin();
         id = announce(&request);
@@ -134,12 +130,11 @@ static void test_a_done_out_of_place_costs_the_connection(void **state)
     }
 }
 
-static void test_an_acknowledgement_out_of_place_costs_the_connection(void **state)
+TEST(test_an_acknowledgement_out_of_place_costs_the_connection)
 {
     ucs_status_ptr_t request;
     uint64_t word;
 
-    (void)state;
     begin(); /* twice */
     request = start_send(40, 1);
     word = htole64(word_of(sent_packet(CW_PACKET_TAG_SYNC), offsetof(struct cw_wire_tag_sync, sync_id)));
@@ -155,13 +150,12 @@ static void test_an_acknowledgement_out_of_place_costs_the_connection(void **sta
 }
 
 /* Another endpoint's send is not theirs to answer. */
-static void test_an_answer_for_another_endpoint_costs_its_sender_alone(void **state)
+TEST(test_an_answer_for_another_endpoint_costs_its_sender_alone)
 {
     ucs_status_ptr_t request;
     ucp_ep_h theirs;
     uint64_t id;
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         struct cw_iface *theirs_iface;
 
@@ -243,7 +237,7 @@ static void feed_data(uint64_t id, uint64_t offset, size_t length)
     feed(CW_PACKET_RNDV_DATA, packet, sizeof(header) + length);
 }
 
-static void test_err9_data_out_of_bounds_touches_nothing(void **state)
+TEST(test_err9_data_out_of_bounds_touches_nothing)
 {
     static const struct {
         uint64_t offset;
@@ -253,7 +247,6 @@ static void test_err9_data_out_of_bounds_touches_nothing(void **state)
     ucp_dt_iov_t iov[MAX_ENTRIES];
     ucs_status_ptr_t request;
 
-    (void)state;
     for (size_t i = 0; i < 2 * sizeof(wrong) / sizeof(wrong[0]); i++) {
         uint64_t id = offer(&request, i % 2 == 0 ? NULL : iov, 800);
 
@@ -264,13 +257,12 @@ static void test_err9_data_out_of_bounds_touches_nothing(void **state)
     }
 }
 
-static void test_repeated_data_touches_nothing_beside_the_message(void **state)
+TEST(test_repeated_data_touches_nothing_beside_the_message)
 {
     ucp_dt_iov_t iov[MAX_ENTRIES];
     ucs_status_ptr_t request;
     uint64_t id;
 
-    (void)state;
     for (int i = 0; i < 2; i++) { /* more than all, though each piece lies within */
         id = offer(&request, i == 0 ? NULL : iov, 800);
         feed_data(id, 0, 500);
@@ -303,14 +295,13 @@ static void test_repeated_data_touches_nothing_beside_the_message(void **state)
 }
 
 /* Another endpoint's receive is not theirs to fill. */
-static void test_data_for_another_endpoint_costs_its_sender_alone(void **state)
+TEST(test_data_for_another_endpoint_costs_its_sender_alone)
 {
     ucs_status_ptr_t request;
     uint64_t id = offer(&request, NULL, 800);
     struct cw_iface *first_iface = real_iface;
     ucp_ep_h first = ep;
 
-    (void)state;
     begin();
     feed_data(id, 0, 100);
     end(0);
@@ -324,13 +315,12 @@ static void test_data_for_another_endpoint_costs_its_sender_alone(void **state)
 }
 
 /* Bytes that are being placed count, or the receive could end while the transport writes; what was not, may come. */
-static void test_data_that_is_being_placed_counts(void **state)
+TEST(test_data_that_is_being_placed_counts)
 {
     struct cw_wire_rndv_data header = {0};
     struct iovec iov[CW_PLACE_MAX_IOV];
     ucs_status_ptr_t request;
 
-    (void)state;
     for (int unplaced = 0; unplaced < 2; unplaced++) {
         header.receive_id = htole64(offer(&request, NULL, 800));
         assert_int_equal(cw_op_place(ep->conn, CW_PACKET_RNDV_DATA, &header, 500, iov), 1);
@@ -343,12 +333,11 @@ static void test_data_that_is_being_placed_counts(void **state)
     }
 }
 
-static void test_copied_unasked_costs_the_connection(void **state)
+TEST(test_copied_unasked_costs_the_connection)
 {
     struct cw_wire_rndv_copied copied = {.receive_id = htole64(99)};
     ucs_status_ptr_t request;
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         copied.receive_id = htole64(offer(&request, NULL, 800));
         copied.status = (int32_t)htole32((uint32_t)(i == 0 ? UCS_OK : UCS_ERR_IO_ERROR));
@@ -363,14 +352,13 @@ static void test_copied_unasked_costs_the_connection(void **state)
     end(1);
 }
 
-static void test_tag33_huge_announcements_are_truncated(void **state)
+TEST(test_tag33_huge_announcements_are_truncated)
 {
     static const uint64_t lengths[] = {ROOM + 1, UINT64_C(1) << 40, UINT64_MAX};
     ucp_tag_recv_info_t info;
     ucp_request_param_t none = {.op_attr_mask = 0};
     ucs_status_ptr_t request;
 
-    (void)state;
     for (int i = 0; i < 6; i++) {
         begin();
         request = i % 2 == 0 ? start_receive(NULL) : NULL;
@@ -388,12 +376,11 @@ static void test_tag33_huge_announcements_are_truncated(void **state)
 }
 
 /* Announced, and the connection ends for another reason: a receive that comes later must not wait. */
-static void test_no_receive_waits_for_a_lost_announcement(void **state)
+TEST(test_no_receive_waits_for_a_lost_announcement)
 {
     ucp_request_param_t none = {.op_attr_mask = 0};
     ucs_status_ptr_t request;
 
-    (void)state;
     begin();
     feed_rts(800, 4711);
     feed_done(1, 0);
@@ -407,7 +394,7 @@ static void test_no_receive_waits_for_a_lost_announcement(void **state)
     }
 }
 
-static void test_a_packet_of_another_length_costs_the_connection(void **state)
+TEST(test_a_packet_of_another_length_costs_the_connection)
 {
     static const struct {
         uint8_t id;
@@ -421,7 +408,6 @@ static void test_a_packet_of_another_length_costs_the_connection(void **state)
                  {CW_PACKET_CREDIT, sizeof(struct cw_wire_credit)}};
     uint8_t bytes[100];
 
-    (void)state;
     memset(bytes, 1, sizeof(bytes));
     for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
         for (size_t length = 0; length < kinds[k].length; length++) {
@@ -435,14 +421,13 @@ static void test_a_packet_of_another_length_costs_the_connection(void **state)
     }
 }
 
-static void test_a_cancel_takes_back_what_is_unmatched_alone(void **state)
+TEST(test_a_cancel_takes_back_what_is_unmatched_alone)
 {
     struct cw_wire_tag_cancel cancel = {.send_id = htole64(4711)};
     ucs_status_ptr_t request;
     ucp_tag_recv_info_t info;
     uint64_t id;
 
-    (void)state;
     begin(); /* of nothing */
     feed(CW_PACKET_TAG_CANCEL, &cancel, sizeof(cancel));
     cancel.send_id = 0;
@@ -467,23 +452,5 @@ static void test_a_cancel_takes_back_what_is_unmatched_alone(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_answer_to_nothing_costs_the_connection),
-        cmocka_unit_test(test_a_wrong_ready_costs_the_connection),
-        cmocka_unit_test(test_a_second_ready_costs_the_connection),
-        cmocka_unit_test(test_a_done_out_of_place_costs_the_connection),
-        cmocka_unit_test(test_an_acknowledgement_out_of_place_costs_the_connection),
-        cmocka_unit_test(test_an_answer_for_another_endpoint_costs_its_sender_alone),
-        cmocka_unit_test(test_err9_data_out_of_bounds_touches_nothing),
-        cmocka_unit_test(test_repeated_data_touches_nothing_beside_the_message),
-        cmocka_unit_test(test_data_for_another_endpoint_costs_its_sender_alone),
-        cmocka_unit_test(test_data_that_is_being_placed_counts),
-        cmocka_unit_test(test_copied_unasked_costs_the_connection),
-        cmocka_unit_test(test_tag33_huge_announcements_are_truncated),
-        cmocka_unit_test(test_no_receive_waits_for_a_lost_announcement),
-        cmocka_unit_test(test_a_packet_of_another_length_costs_the_connection),
-        cmocka_unit_test(test_a_cancel_takes_back_what_is_unmatched_alone),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cw_tests_run(setup, teardown);
 }

@@ -103,9 +103,8 @@ static void check_shared_by_bandwidth(int way)
 }
 
 /* Devices share a message by their bandwidths (UCX_MAX_RNDV_RAILS), and nobody sends packets of it. */
-static void test_shared_by_bandwidth(void **state)
+TEST(test_shared_by_bandwidth)
 {
-    (void)state;
     check_shared_by_bandwidth(READ);
     check_shared_by_bandwidth(WRITTEN);
 }
@@ -119,11 +118,10 @@ static size_t accesses_fail(uint8_t *bytes, size_t length)
 
 /* A stripe that fails costs its lane and no other one: the message comes in packets, whole and once, and the next one
  * goes by what is left, until the lane is there again. */
-static void test_a_stripe_fails(void **state)
+TEST(test_a_stripe_fails)
 {
     unsigned in_packets[WAYS] = {0};
 
-    (void)state;
     for (int i = 0; i < 8 * WAYS; i++) {
         device.max_access = (i / WAYS % 2 == 0); /* all of them fail, or some */
         open_many(i % WAYS, 2, 1, "2");
@@ -161,11 +159,10 @@ static size_t second_of_no_lane(uint8_t *bytes, size_t length)
 }
 
 /* Parts that are missing, for no lane, or wrong: the message comes by one device or in packets, once. */
-static void test_parts_that_do_not_help(void **state)
+TEST(test_parts_that_do_not_help)
 {
     static const change_fn changes[] = {second_part_gone, second_key_lies, second_of_no_lane};
 
-    (void)state;
     for (size_t i = 0; i < WAYS * sizeof(changes) / sizeof(changes[0]); i++) {
         open_many(i % WAYS, 2, 1, "2");
         warm_up();
@@ -219,14 +216,13 @@ static size_t more_behind(uint8_t *bytes, size_t length)
 }
 
 /* Two parts that contradict themselves cost the connection, and nothing of the receive is touched. */
-static void test_two_parts_that_lie(void **state)
+TEST(test_two_parts_that_lie)
 {
     static const change_fn changes[] = {second_is_first, second_comes_first,       second_cut,
                                         second_too_long, second_of_another_length, more_behind};
     ucs_status_ptr_t send, receive;
     const ucp_request_param_t param = {0};
 
-    (void)state;
     for (size_t i = 0; i < WAYS * sizeof(changes) / sizeof(changes[0]); i++) {
         open_many(i % WAYS, 2, 1, "2");
         warm_up();
@@ -298,7 +294,7 @@ static void access_well(int is_put, size_t length)
 }
 
 /* UCX_MAX_RMA_RAILS: two devices divide a put or a get by their bandwidths; with 1 there is one. */
-static void test_puts_and_gets_are_shared(void **state)
+TEST(test_puts_and_gets_are_shared)
 {
     static const struct {
         const char *rails;
@@ -307,7 +303,6 @@ static void test_puts_and_gets_are_shared(void **state)
     } cases[] = {{"2", 1, 0.5}, {"2", 3, 0.75}, {"1", 3, 1}};
     uint64_t first, all;
 
-    (void)state;
     for (int i = 0; i < 6; i++) {
         open_memory(cases[i / 2].ratio, cases[i / 2].rails);
         access_well(i % 2, LONG);
@@ -329,14 +324,13 @@ static void test_puts_and_gets_are_shared(void **state)
 
 /* After a failed access all is moved again by the message lane, once the peer has closed the lane that failed, so that
  * nothing lands late. A put that follows at once is not overwritten. */
-static void test_a_put_or_get_fails(void **state)
+TEST(test_a_put_or_get_fails)
 {
     const ucp_request_param_t param = {0};
     ucs_status_ptr_t request;
     unsigned repeated = 0;
     uint64_t all;
 
-    (void)state;
     for (int i = 0; i < 24; i++) {
         open_memory(1, "2");
         access_well(i % 2, LONG);
@@ -370,11 +364,5 @@ static int setup(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shared_by_bandwidth),      cmocka_unit_test(test_a_stripe_fails),
-        cmocka_unit_test(test_parts_that_do_not_help),   cmocka_unit_test(test_two_parts_that_lie),
-        cmocka_unit_test(test_puts_and_gets_are_shared), cmocka_unit_test(test_a_put_or_get_fails),
-    };
-
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return cw_tests_run(setup, NULL);
 }

@@ -6,15 +6,10 @@
  * end.
  */
 #include <endian.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "api/dispatch.h"
 #include "core/ep_round.h"
 #include "core/mem_table.h"
@@ -188,12 +183,11 @@ static void feed_ready(enum cw_wire_rndv_mode mode, uint32_t piece, uint32_t pai
     feed(CW_PACKET_RNDV_READY, &ready, sizeof(ready));
 }
 
-static void test_pieces_that_are_too_small(void **state)
+TEST(test_pieces_that_are_too_small)
 {
     static const uint32_t sizes[] = {0, 1, 2, CW_WIRE_LEAST_PIECE - 1};
     ucs_status_ptr_t request;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         begin(0);
         request = announce(100000);
@@ -204,12 +198,11 @@ static void test_pieces_that_are_too_small(void **state)
     }
 }
 
-static void test_small_pieces(void **state)
+TEST(test_small_pieces)
 {
     const size_t length = 8 << 20;
     ucs_status_ptr_t request;
 
-    (void)state;
     begin(0);
     request = announce(length);
     feed_ready(CW_WIRE_RNDV_SEND, CW_WIRE_LEAST_PIECE, 0);
@@ -219,11 +212,10 @@ static void test_small_pieces(void **state)
 }
 
 /* A peer that reads as fast as it is sent to. */
-static void test_long_pieces(void **state)
+TEST(test_long_pieces)
 {
     ucs_status_ptr_t request;
 
-    (void)state;
     begin(0);
     request = announce(LONG);
     feed_ready(CW_WIRE_RNDV_SEND, UINT32_MAX, 0);
@@ -255,12 +247,11 @@ static void feed_get(ucp_mem_h memh, uint64_t length, uint32_t piece)
     feed(CW_PACKET_GET, &packet, sizeof(packet));
 }
 
-static void test_gets(void **state)
+TEST(test_gets)
 {
     const uint64_t length = 1 << 20;
     ucp_mem_h memh = map();
 
-    (void)state;
     for (uint32_t piece = 0; piece < CW_WIRE_LEAST_PIECE; piece += CW_WIRE_LEAST_PIECE - 1) {
         begin(0);
         feed_get(memh, length, piece);
@@ -284,11 +275,10 @@ static void test_gets(void **state)
 
 /* ---- copies ---- */
 
-static void test_shares_that_are_too_long(void **state)
+TEST(test_shares_that_are_too_long)
 {
     ucs_status_ptr_t request;
 
-    (void)state;
     begin(1);
     request = announce(LONG);
     feed_ready(CW_WIRE_RNDV_COPY, CW_CLAIM_MAX_SHARE + 1, 0);
@@ -297,12 +287,11 @@ static void test_shares_that_are_too_long(void **state)
 }
 
 /* As many copies at a time as there are claim pairs. */
-static void test_a_pair_is_of_one_copy(void **state)
+TEST(test_a_pair_is_of_one_copy)
 {
     ucs_status_ptr_t requests[2];
     struct cw_wire_rndv_done done = {.status = 0};
 
-    (void)state;
     for (int over = 0; over < 2; over++) {
         begin(1);
         memset(pairs, 0, sizeof(pairs));
@@ -324,7 +313,7 @@ static void test_a_pair_is_of_one_copy(void **state)
 }
 
 /* Announced messages that match many receives are copied by all of them in turn. */
-static void test_copies_of_many_receives(void **state)
+TEST(test_copies_of_many_receives)
 {
     const uint64_t length = 1 << 20;
     const struct cw_wire_tag_rts empty = {.tag = 0};
@@ -332,7 +321,6 @@ static void test_copies_of_many_receives(void **state)
     struct cw_wire_tag_rts rts;
     char *in = malloc(length);
 
-    (void)state;
     assert_non_null(in);
     begin(1);
     for (uint64_t i = 0; i < MANY; i++) {
@@ -359,13 +347,12 @@ static void feed_credit(uint64_t consumed)
     feed(CW_PACKET_STREAM_CREDIT, &consumed, sizeof(consumed));
 }
 
-static void test_credit_byte_by_byte(void **state)
+TEST(test_credit_byte_by_byte)
 {
     enum { CREDITS = 100, HELD = 20000 };
     ucs_status_ptr_t *requests = calloc(HELD, sizeof(*requests));
     unsigned looks = 0;
 
-    (void)state;
     begin(0);
     while (cw_op_ep(ep)->stream == NULL || cw_op_ep(ep)->stream->sent < CW_STREAM_WINDOW) {
         assert_int_equal(cw_alone_wait(worker, ucp_stream_send_nbx(ep, memory, 8192, &none)), UCS_OK);
@@ -413,11 +400,10 @@ static int teardown(void **state)
 }
 
 /* A send that is posted when credit has come, and before progress used it, stays behind those that waited (STR-22). */
-static void test_credit_is_for_the_oldest(void **state)
+TEST(test_credit_is_for_the_oldest)
 {
     ucs_status_ptr_t old, young;
 
-    (void)state;
     begin(0);
     while (cw_op_ep(ep)->stream == NULL || cw_op_ep(ep)->stream->sent < CW_STREAM_WINDOW) {
         assert_int_equal(cw_alone_wait(worker, ucp_stream_send_nbx(ep, memory, 8192, &none)), UCS_OK);
@@ -442,18 +428,5 @@ static void test_credit_is_for_the_oldest(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pieces_that_are_too_small),
-        cmocka_unit_test(test_small_pieces),
-        cmocka_unit_test(test_long_pieces),
-        cmocka_unit_test(test_gets),
-        cmocka_unit_test(test_shares_that_are_too_long),
-        cmocka_unit_test(test_a_pair_is_of_one_copy),
-        cmocka_unit_test(test_copies_of_many_receives),
-        cmocka_unit_test(test_credit_byte_by_byte),
-        cmocka_unit_test(test_copies_of_many_receives),
-        cmocka_unit_test(test_credit_is_for_the_oldest),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cw_tests_run(setup, teardown);
 }

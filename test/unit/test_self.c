@@ -4,15 +4,10 @@
  * anew, what is kept is bounded, and nothing of it is left in the end. And the packets that do not wait, because the
  * other end takes them.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "core/lane.h"
 #include "os/poll.h"
 #include "transport/self/self_transport.h"
@@ -219,12 +214,11 @@ static unsigned burst(unsigned count, size_t length)
     return asked - asked_before;
 }
 
-static void long_packets_lie_in_memory_that_was_used_before(void **state)
+TEST_WITH(long_packets_lie_in_memory_that_was_used_before, connect_both, end)
 {
     static const size_t lengths[] = {100, 1000, 4 * KIB, 16 * KIB, 32 * KIB};
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         burst(32, lengths[i]);
         assert_int_equal(burst(32, lengths[i]), 0);
@@ -234,11 +228,10 @@ static void long_packets_lie_in_memory_that_was_used_before(void **state)
 }
 
 /* Short ones that fill what may be kept make room for long ones. */
-static void what_is_kept_follows_the_lengths(void **state)
+TEST_WITH(what_is_kept_follows_the_lengths, connect_both, end)
 {
     unsigned i;
 
-    (void)state;
     for (i = 0; i < 3; i++) {
         burst(10000, 128);
     }
@@ -251,12 +244,11 @@ static void what_is_kept_follows_the_lengths(void **state)
 }
 
 /* A queue has 1 MiB and what is added last, at most 384 KiB; as much may be kept. */
-static void what_is_kept_is_bounded(void **state)
+TEST_WITH(what_is_kept_is_bounded, connect_both, end)
 {
     const size_t before = live_bytes, bound = (1024 + 384) * KIB;
     unsigned i;
 
-    (void)state;
     for (i = 0; i < 40; i++) {
         burst(10000, 128u << i % 12);
         assert_true(live_bytes - before <= bound + bound / 2); /* heads of 64 bytes on packets of 128 */
@@ -270,9 +262,8 @@ static void send_three(uint8_t id)
     assert_int_equal(cw_lane_send_short(dialled, id, 5, "abc", 3), UCS_OK);
 }
 
-static void what_is_taken_ends_in_progress(void **state)
+TEST_WITH(what_is_taken_ends_in_progress, connect_both, end)
 {
-    (void)state;
     assert_int_equal(cw_iface_arm(iface), UCS_OK);
     send_three(TAKEN_ID);
     assert_true(cw_lane_hand_over(dialled, TAKEN_ID, 5, "abc", 3));
@@ -285,9 +276,8 @@ static void what_is_taken_ends_in_progress(void **state)
     assert_order("");
 }
 
-static void what_is_not_taken_waits(void **state)
+TEST_WITH(what_is_not_taken_waits, connect_both, end)
 {
-    (void)state;
     takes = false;
     send_three(TAKEN_ID);
     assert_order("t");
@@ -304,9 +294,8 @@ static void what_is_not_taken_waits(void **state)
 
 /* No packet overtakes another one: what was taken ends before what was queued behind it, and what is sent behind that
  * is not offered. */
-static void packets_keep_their_order(void **state)
+TEST_WITH(packets_keep_their_order, connect_both, end)
 {
-    (void)state;
     send_three(TAKEN_ID);
     send_three(OTHER_ID);
     send_three(TAKEN_ID);
@@ -318,9 +307,8 @@ static void packets_keep_their_order(void **state)
 }
 
 /* They are the next progress' work. */
-static void packets_are_sent_while_others_end(void **state)
+TEST_WITH(packets_are_sent_while_others_end, connect_both, end)
 {
-    (void)state;
     send_three(TAKEN_ID);
     sends_from_finish = 2;
     assert_int_equal(cw_iface_progress(iface), 1);
@@ -333,19 +321,4 @@ static void packets_are_sent_while_others_end(void **state)
     assert_int_equal(cw_iface_progress(iface), 1);
     assert_int_equal(cw_iface_arm(iface), UCS_OK);
     assert_order("p");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_is_taken_ends_in_progress, connect_both, end),
-        cmocka_unit_test_setup_teardown(what_is_not_taken_waits, connect_both, end),
-        cmocka_unit_test_setup_teardown(packets_keep_their_order, connect_both, end),
-        cmocka_unit_test_setup_teardown(packets_are_sent_while_others_end, connect_both, end),
-        cmocka_unit_test_setup_teardown(long_packets_lie_in_memory_that_was_used_before, connect_both, end),
-        cmocka_unit_test_setup_teardown(what_is_kept_follows_the_lengths, connect_both, end),
-        cmocka_unit_test_setup_teardown(what_is_kept_is_bounded, connect_both, end),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

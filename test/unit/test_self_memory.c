@@ -41,7 +41,7 @@ static void exchange(ucp_worker_h worker, ucp_ep_h ep, const char *out, char *in
     }
 }
 
-static void messages_of_any_length(void **state)
+TEST(messages_of_any_length)
 {
     static const size_t lengths[] = {0, 8, 64, 65, 1000, 8192, 16384, 24000, LONGEST};
     char *out = malloc(LONGEST), *in = malloc(LONGEST);
@@ -50,7 +50,6 @@ static void messages_of_any_length(void **state)
     ucp_worker_h worker;
     ucp_ep_h ep;
 
-    (void)state;
     assert_true(out != NULL && in != NULL);
     memset(out, 0x5a, LONGEST);
     setenv("UCX_RNDV_THRESH", "inf", 1);
@@ -71,11 +70,4 @@ static void messages_of_any_length(void **state)
     cw_alone_close(context, worker);
     free(in);
     free(out);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(messages_of_any_length)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,9 +96,8 @@ static void post_stream(size_t length)
 }
 
 /* The first one leaves at once, so that the peer can begin; the others leave together. So it is after progress. */
-static void test_announcements_wait_for_progress(void **state)
+TEST_WITH(test_announcements_wait_for_progress, set_up, tear_down)
 {
-    (void)state;
     for (unsigned round = 1; round <= 2; round++) {
         for (unsigned i = 0; i < 3; i++) {
             post(ANNOUNCED);
@@ -110,9 +109,8 @@ static void test_announcements_wait_for_progress(void **state)
 }
 
 /* Nothing is gained where each is handed over by itself. */
-static void test_announcements_without_batches(void **state)
+TEST_WITH(test_announcements_without_batches, set_up, tear_down)
 {
-    (void)state;
     fake_packets.batch = NULL;
     for (unsigned i = 1; i <= 3; i++) {
         post(ANNOUNCED);
@@ -121,9 +119,8 @@ static void test_announcements_without_batches(void **state)
 }
 
 /* What is gathered leaves before an announcement, which does not wait for the end of what came before. */
-static void test_announcement_behind_a_batch(void **state)
+TEST_WITH(test_announcement_behind_a_batch, set_up, tear_down)
 {
-    (void)state;
     post(EAGER);
     post(EAGER);
     assert_int_equal(num_records, 2);
@@ -159,19 +156,17 @@ static void check_turns(void (*send)(size_t length))
     assert_int_equal(num_records, 5);
 }
 
-static void test_tag_messages_leave_turns(void **state)
+TEST_WITH(test_tag_messages_leave_turns, set_up, tear_down)
 {
-    (void)state;
     check_turns(post);
 }
 
 /* A header of the program's own counts: what is no short packet with it is handed over at once. */
-static void test_headers_count(void **state)
+TEST_WITH(test_headers_count, set_up, tear_down)
 {
     static char header[100], bytes[EAGER];
     const size_t length = ep->conn->iface->plan->short_end - sizeof(header) / 2;
 
-    (void)state;
     for (unsigned i = 1; i <= 2; i++) {
         sends[num_sends++] = ucp_am_send_nbx(ep, 1, header, sizeof(header), bytes, length, &plain);
         assert_int_equal(num_records, i);
@@ -184,17 +179,15 @@ static void test_headers_count(void **state)
     assert_int_equal(num_records, 4);
 }
 
-static void test_streams_leave_turns(void **state)
+TEST_WITH(test_streams_leave_turns, set_up, tear_down)
 {
-    (void)state;
     check_turns(post_stream);
 }
 
 /* After 2^32 rounds of progress, too: where the transport hands over one by one, nothing is kept of an earlier send,
  * and no round is taken for that of one. */
-static void test_rounds_are_many(void **state)
+TEST_WITH(test_rounds_are_many, set_up, tear_down)
 {
-    (void)state;
     for (int batches = 0; batches < 2; batches++) {
         fake_packets.batch = batches ? batch : NULL;
         worker->round = UINT32_MAX;
@@ -209,22 +202,13 @@ static void test_rounds_are_many(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_announcements_wait_for_progress, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_announcements_without_batches, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_announcement_behind_a_batch, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_tag_messages_leave_turns, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_streams_leave_turns, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_headers_count, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_rounds_are_many, set_up, tear_down),
-    };
     int failed;
 
     setenv("UCX_RNDV_THRESH", "32K", 1);
     if (!cw_alone_open(UCP_FEATURE_TAG | UCP_FEATURE_STREAM | UCP_FEATURE_AM, &context, &worker)) {
         return 1;
     }
-    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    failed = cw_tests_run(NULL, NULL);
     cw_alone_close(context, worker);
     return failed;
 }

@@ -62,23 +62,20 @@ static void check_packets(unsigned whole, unsigned first, unsigned next)
     assert_int_equal(count_packets(CW_PACKET_NEXT), next);
 }
 
-static void test_whole_in_a_long_packet(void **state)
+TEST_WITH(test_whole_in_a_long_packet, set_up, tear_down)
 {
-    (void)state;
     post(PIECE - sizeof(struct cw_wire_tag));
     check_packets(1, 0, 0);
 }
 
-static void test_one_byte_more(void **state)
+TEST_WITH(test_one_byte_more, set_up, tear_down)
 {
-    (void)state;
     post(PIECE - sizeof(struct cw_wire_tag) + 1);
     check_packets(0, 1, 1);
 }
 
-static void test_no_long_packets(void **state)
+TEST_WITH(test_no_long_packets, set_up, tear_down)
 {
-    (void)state;
     ep->conn->max_piece = 0;
     post(PACKET);
     check_packets(0, 1, 1);
@@ -86,18 +83,12 @@ static void test_no_long_packets(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_whole_in_a_long_packet, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_one_byte_more, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_no_long_packets, set_up, tear_down),
-    };
-
     int failed;
 
     if (!cw_alone_open(UCP_FEATURE_TAG, &context, &worker)) {
         return EXIT_FAILURE;
     }
-    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    failed = cw_tests_run(NULL, NULL);
     cw_alone_close(context, worker);
     return failed;
 }

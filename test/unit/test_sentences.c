@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a program is told when a call is refused: a sentence that names the call or the argument, and what to do. */
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "base/log.h"
 #include "ucp/api/ucp.h"
 
@@ -78,14 +73,13 @@ static int tear_down(void **state)
 }
 
 /* WAK-3 */
-static void an_event_fd_is_a_descriptor(void **state)
+TEST_WITH(an_event_fd_is_a_descriptor, set_up, tear_down)
 {
     const int bad[] = {-1, -7, INT_MIN};
     ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_EVENT_FD};
     ucp_worker_h made = NULL;
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         params.event_fd = bad[i];
         assert_int_equal(ucp_worker_create(context, &params, &made), UCS_ERR_INVALID_PARAM);
@@ -107,12 +101,11 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_leng
 }
 
 /* AMR-2 */
-static void an_id_of_active_messages_has_16_bits(void **state)
+TEST_WITH(an_id_of_active_messages_has_16_bits, set_up, tear_down)
 {
     ucp_am_handler_param_t param = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB,
                                     .cb = on_message};
 
-    (void)state;
     param.id = 65543;
     assert_int_equal(ucp_worker_set_am_recv_handler(worker, &param), UCS_ERR_INVALID_PARAM);
     EXPECT("ucp_worker_set_am_recv_handler", "65543", "65535");
@@ -121,11 +114,10 @@ static void an_id_of_active_messages_has_16_bits(void **state)
 }
 
 /* WAK-1: each names itself. */
-static void calls_of_the_wake_up_feature_name_themselves(void **state)
+TEST_WITH(calls_of_the_wake_up_feature_name_themselves, set_up, tear_down)
 {
     int fd;
 
-    (void)state;
     assert_int_equal(ucp_worker_wait(worker), UCS_ERR_INVALID_PARAM);
     EXPECT("ucp_worker_wait needs UCP_FEATURE_WAKEUP");
     assert_int_equal(ucp_worker_arm(worker), UCS_ERR_INVALID_PARAM);
@@ -165,7 +157,7 @@ static const struct foreign {
 };
 
 /* NB-98, ABU-24 */
-static void addresses_of_others_are_called_so(void **state)
+TEST_WITH(addresses_of_others_are_called_so, set_up, tear_down)
 {
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
     ucp_ep_h ep = NULL;
@@ -173,7 +165,6 @@ static void addresses_of_others_are_called_so(void **state)
     char copy[4096];
     size_t length, i;
 
-    (void)state;
     for (i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
         params.address = (const ucp_address_t *)(const void *)foreign[i].bytes;
         assert_int_equal(ucp_ep_create(worker, &params, &ep), UCS_ERR_UNREACHABLE);
@@ -188,16 +179,4 @@ static void addresses_of_others_are_called_so(void **state)
     params.address = (const ucp_address_t *)(const void *)copy;
     assert_int_equal(ucp_ep_create(worker, &params, &ep), UCS_ERR_INVALID_PARAM);
     EXPECT("cannot create an endpoint", "truncated or corrupt");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(an_event_fd_is_a_descriptor, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(an_id_of_active_messages_has_16_bits, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(calls_of_the_wake_up_feature_name_themselves, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(addresses_of_others_are_called_so, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

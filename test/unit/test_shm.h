@@ -6,15 +6,10 @@
 #ifndef CW_TEST_SHM_H
 #define CW_TEST_SHM_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "config/config.h"
 #include "os/poll.h"
 #include "transport/shm/shm.h"

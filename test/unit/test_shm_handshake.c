@@ -102,9 +102,8 @@ static int end(void **state)
     return 0;
 }
 
-static void a_handshake_that_comes_soon_is_taken_with_the_connection(void **state)
+TEST_WITH(a_handshake_that_comes_soon_is_taken_with_the_connection, begin, end)
 {
-    (void)state;
     side_dial(&dialler, &acceptor, NULL, &dialled);
     late = 1;
     cw_poller_dispatch(acceptor.poller);
@@ -114,9 +113,8 @@ static void a_handshake_that_comes_soon_is_taken_with_the_connection(void **stat
     assert_int_equal(opened, UCS_OK);
 }
 
-static void a_handshake_that_comes_late_is_not_waited_for(void **state)
+TEST_WITH(a_handshake_that_comes_late_is_not_waited_for, begin, end)
 {
-    (void)state;
     side_dial(&dialler, &acceptor, NULL, &dialled);
     late = UINT64_MAX;
     cw_poller_dispatch(acceptor.poller);
@@ -137,13 +135,12 @@ static int connect_as_unauth(void)
     return fd;
 }
 
-static void who_greets_wrongly_or_goes_meanwhile_is_dropped(void **state)
+TEST_WITH(who_greets_wrongly_or_goes_meanwhile_is_dropped, begin, end)
 {
     const char nonsense[100] = {1};
     unsigned looks;
     int fd;
 
-    (void)state;
     for (looks = 0; looks < 3; looks++) {
         fd = connect_as_unauth();
         late = looks;
@@ -166,9 +163,8 @@ static void who_greets_wrongly_or_goes_meanwhile_is_dropped(void **state)
 }
 
 /* ERR-1: the core of the acceptor has the connection already, and the peer waits for an answer that never comes. */
-static void who_cannot_be_answered_is_told_of_on_both_sides(void **state)
+TEST_WITH(who_cannot_be_answered_is_told_of_on_both_sides, begin, end)
 {
-    (void)state;
     side_dial(&dialler, &acceptor, NULL, &dialled);
     refused = ETOOMANYREFS;
     cw_poller_dispatch(acceptor.poller);
@@ -182,12 +178,11 @@ static void who_cannot_be_answered_is_told_of_on_both_sides(void **state)
     assert_int_equal(log_lines, 1);
 }
 
-static void a_dial_whose_memory_cannot_be_sent_fails_at_once(void **state)
+TEST_WITH(a_dial_whose_memory_cannot_be_sent_fails_at_once, begin, end)
 {
     char address[64];
     const size_t length = cw_shm_transport.address(acceptor.iface, address, sizeof(address));
 
-    (void)state;
     refused = ETOOMANYREFS;
     assert_int_equal(cw_shm_transport.connect->dial(dialler.iface, address, length, "hello", 5, NULL, &dialled),
                      UCS_ERR_NO_RESOURCE);
@@ -196,11 +191,10 @@ static void a_dial_whose_memory_cannot_be_sent_fails_at_once(void **state)
 }
 
 /* Nothing but the memory: what a peer shares it can make block, and it needs room in both processes. */
-static void no_descriptor_comes_back(void **state)
+TEST_WITH(no_descriptor_comes_back, begin, end)
 {
     const struct shm_conn *conn;
 
-    (void)state;
     side_close(&acceptor);
     side_open(&acceptor, 8256, 64, 1, &upcalls, NULL);
     side_dial(&dialler, &acceptor, NULL, &dialled);
@@ -214,18 +208,4 @@ static void no_descriptor_comes_back(void **state)
     assert_true(conn->peer_sleeps);
     assert_false(cw_container_of(accepted, struct shm_conn, super)->peer_sleeps);
     assert_int_equal(log_lines, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_handshake_that_comes_soon_is_taken_with_the_connection, begin, end),
-        cmocka_unit_test_setup_teardown(a_handshake_that_comes_late_is_not_waited_for, begin, end),
-        cmocka_unit_test_setup_teardown(who_greets_wrongly_or_goes_meanwhile_is_dropped, begin, end),
-        cmocka_unit_test_setup_teardown(who_cannot_be_answered_is_told_of_on_both_sides, begin, end),
-        cmocka_unit_test_setup_teardown(a_dial_whose_memory_cannot_be_sent_fails_at_once, begin, end),
-        cmocka_unit_test_setup_teardown(no_descriptor_comes_back, begin, end),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -174,9 +174,8 @@ static void rest(void)
     }
 }
 
-static void few_are_always_looked_at(void **state)
+TEST_WITH(few_are_always_looked_at, NULL, part)
 {
-    (void)state;
     meet(8, 0);
     rest();
     assert_int_equal(num_hot(&hub), 8);
@@ -185,11 +184,10 @@ static void few_are_always_looked_at(void **state)
     assert_int_equal(hub.received[3], 1);
 }
 
-static void idle_ones_are_not_looked_at_until_a_packet_comes(void **state)
+TEST_WITH(idle_ones_are_not_looked_at_until_a_packet_comes, NULL, part)
 {
     unsigned i;
 
-    (void)state;
     meet(MANY, 0);
     assert_int_equal(num_hot(&hub), MANY);
     rest();
@@ -214,11 +212,10 @@ static void idle_ones_are_not_looked_at_until_a_packet_comes(void **state)
     assert_memory_equal(far.received, hub.sent, sizeof(hub.sent));
 }
 
-static void busy_ones_are_looked_at_all_the_time(void **state)
+TEST_WITH(busy_ones_are_looked_at_all_the_time, NULL, part)
 {
     unsigned i;
 
-    (void)state;
     meet(MANY, 0);
     for (i = 0; i < 40; i++) {
         assert_int_equal(say(&far, 5), UCS_OK);
@@ -231,11 +228,10 @@ static void busy_ones_are_looked_at_all_the_time(void **state)
 }
 
 /* The flag is set, but the peer looked at it just before its packet was to be seen. */
-static void a_packet_that_crosses_the_flag_is_found(void **state)
+TEST_WITH(a_packet_that_crosses_the_flag_is_found, NULL, part)
 {
     struct shm_conn *conn;
 
-    (void)state;
     meet(MANY, 0);
     conn = conn_of(&far, 4);
     rest();
@@ -251,9 +247,8 @@ static void a_packet_that_crosses_the_flag_is_found(void **state)
     assert_int_equal(hub.received[4], 2);
 }
 
-static void the_end_of_an_idle_one_is_noticed(void **state)
+TEST_WITH(the_end_of_an_idle_one_is_noticed, NULL, part)
 {
-    (void)state;
     meet(MANY, 0);
     rest();
     assert_int_equal(say(&far, MANY - 1), UCS_OK);
@@ -269,9 +264,8 @@ static void the_end_of_an_idle_one_is_noticed(void **state)
     assert_int_equal(hub.received[0], 1);
 }
 
-static void an_idle_one_without_room_is_told_when_there_is_some(void **state)
+TEST_WITH(an_idle_one_without_room_is_told_when_there_is_some, NULL, part)
 {
-    (void)state;
     meet(MANY, 0);
     rest();
     while (say(&hub, 2) == UCS_OK) {
@@ -288,11 +282,10 @@ static struct shm_iface *iface_of_hub(void)
     return cw_container_of(hub.side.iface, struct shm_iface, super);
 }
 
-static void who_sleeps_is_woken_by_an_idle_one(void **state)
+TEST_WITH(who_sleeps_is_woken_by_an_idle_one, NULL, part)
 {
     struct pollfd fd;
 
-    (void)state;
     meet(MANY, 1);
     rest();
     assert_int_equal(num_hot(&hub), 0);
@@ -310,9 +303,8 @@ static void who_sleeps_is_woken_by_an_idle_one(void **state)
 }
 
 /* Some peer has cleared the doorbells of the others. */
-static void a_doorbell_that_was_cleared_costs_time_only(void **state)
+TEST_WITH(a_doorbell_that_was_cleared_costs_time_only, NULL, part)
 {
-    (void)state;
     meet(MANY, 0);
     rest();
     assert_int_equal(num_hot(&hub), 0);
@@ -327,11 +319,10 @@ static void a_doorbell_that_was_cleared_costs_time_only(void **state)
 }
 
 /* Some peer sets all doorbells, also those of connections that have ended, and of none. */
-static void a_doorbell_that_is_nobodys_is_passed_over(void **state)
+TEST_WITH(a_doorbell_that_is_nobodys_is_passed_over, NULL, part)
 {
     unsigned i;
 
-    (void)state;
     meet(MANY, 0);
     rest();
     cw_shm_transport.connect->close_conn(far.conns[--far.num_conns]);
@@ -351,13 +342,12 @@ static bool takes(struct shm_conn *conn, uint32_t bell, int fd)
     return cw_shm_bell_take(conn, &bell, sizeof(bell), fd);
 }
 
-static void offers_that_cannot_be_are_not_taken(void **state)
+TEST_WITH(offers_that_cannot_be_are_not_taken, NULL, part)
 {
     struct shm_conn *conn;
     void *page;
     int fd = -1;
 
-    (void)state;
     meet(1, 0); /* so few need no doorbells */
     conn = conn_of(&far, 0);
     assert_int_equal(cw_shm_create(2 * SHM_PAGE, SHM_PAGE, &fd, &page), UCS_OK);
@@ -382,11 +372,10 @@ static void offers_that_cannot_be_are_not_taken(void **state)
 }
 
 /* A peer that sets what it likes and rings all the time. */
-static void a_bad_peer_harms_itself_only(void **state)
+TEST_WITH(a_bad_peer_harms_itself_only, NULL, part)
 {
     unsigned i, j;
 
-    (void)state;
     meet(MANY, 0);
     for (i = 0; i < 200; i++) {
         for (j = 0; j < MANY / 2; j++) {
@@ -401,23 +390,4 @@ static void a_bad_peer_harms_itself_only(void **state)
         both_progress();
         assert_int_equal(hub.received[MANY - 1], i + 1);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(few_are_always_looked_at, part),
-        cmocka_unit_test_teardown(idle_ones_are_not_looked_at_until_a_packet_comes, part),
-        cmocka_unit_test_teardown(busy_ones_are_looked_at_all_the_time, part),
-        cmocka_unit_test_teardown(a_packet_that_crosses_the_flag_is_found, part),
-        cmocka_unit_test_teardown(the_end_of_an_idle_one_is_noticed, part),
-        cmocka_unit_test_teardown(an_idle_one_without_room_is_told_when_there_is_some, part),
-        cmocka_unit_test_teardown(who_sleeps_is_woken_by_an_idle_one, part),
-        cmocka_unit_test_teardown(a_doorbell_that_was_cleared_costs_time_only, part),
-        cmocka_unit_test_teardown(a_doorbell_that_is_nobodys_is_passed_over, part),
-        cmocka_unit_test_teardown(offers_that_cannot_be_are_not_taken, part),
-        cmocka_unit_test_teardown(a_bad_peer_harms_itself_only, part),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

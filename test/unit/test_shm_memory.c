@@ -4,14 +4,9 @@
  * else, and the status is no other reason's.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "os/shm.h"
 #include "test_log_lines.h"
 
@@ -29,7 +24,7 @@ int __wrap_memfd_create(const char *name, unsigned flags)
     return __real_memfd_create(name, flags);
 }
 
-static void test_memfd_create(void **state)
+TEST(test_memfd_create)
 {
     static const struct {
         int error;
@@ -44,7 +39,6 @@ static void test_memfd_create(void **state)
     size_t i;
     int fd;
 
-    (void)state;
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         error = cases[i].error;
         log_count_begin();
@@ -57,13 +51,4 @@ static void test_memfd_create(void **state)
         assert_int_equal(strstr(log_text, "ulimit -n") != NULL, error == EMFILE || error == ENFILE);
     }
     error = 0;
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_memfd_create),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

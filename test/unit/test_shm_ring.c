@@ -5,18 +5,13 @@
  * packets; and whatever the other side writes into the shared memory, nobody leaves it. The memory lies between guard
  * zones.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include <pthread.h>
 #include <sched.h>
 
+#include "runner.h"
 #include "test_random.h"
 #include "transport/shm/shm.h"
 
@@ -261,11 +256,10 @@ static size_t random_length(uint64_t value, size_t max)
     return (length > max) ? max : length;
 }
 
-static void an_empty_ring_has_nothing(void **state)
+TEST_WITH(an_empty_ring_has_nothing, random_set_up, NULL)
 {
     struct ring *ring = ring_new(4096, 4096, 1);
 
-    (void)state;
     assert_true(shm_peek(&ring->rx) == 0);
     assert_int_equal(receive(ring), -1);
     assert_true(cw_rx_is_quiet(&ring->rx.fast));
@@ -277,13 +271,12 @@ static void an_empty_ring_has_nothing(void **state)
 }
 
 /* Every length, on its own and behind each other, from every place in turn. */
-static void every_length_arrives(void **state)
+TEST_WITH(every_length_arrives, random_set_up, NULL)
 {
     static const uint32_t firsts[] = {4096, 16384, 65536};
     struct ring *ring;
     size_t length, i;
 
-    (void)state;
     for (i = 0; i < 3; i++) {
         ring = ring_new(firsts[i], 65536, 1);
         ring->limit = 65536;
@@ -297,13 +290,12 @@ static void every_length_arrives(void **state)
 }
 
 /* 56 bytes lie in one line. Longer ones end at an even line, and long ones have their payload in whole lines. */
-static void records_have_their_places(void **state)
+TEST_WITH(records_have_their_places, random_set_up, NULL)
 {
     struct ring *ring = ring_new(65536, 65536, 1);
     size_t length;
     uint32_t at;
 
-    (void)state;
     for (length = 0; length < 1500; length++) {
         at = sent_at(ring);
         if (has_space(ring, length) && at != 0 && sent_at(ring) == at) {
@@ -321,7 +313,7 @@ static void records_have_their_places(void **state)
     ring_free(ring);
 }
 
-static void three_packets_share_a_line(void **state)
+TEST_WITH(three_packets_share_a_line, random_set_up, NULL)
 {
     struct ring *ring = ring_new(4096, 4096, 1);
     const char *data;
@@ -329,7 +321,6 @@ static void three_packets_share_a_line(void **state)
     uint64_t seen;
     unsigned i;
 
-    (void)state;
     for (i = 1; i <= 15; i++) {
         length = 8 + i % 9;
         assert_int_equal(put(ring, length), 1);
@@ -351,14 +342,13 @@ static void three_packets_share_a_line(void **state)
     ring_free(ring);
 }
 
-static void what_does_not_fit_a_slot_ends_the_line(void **state)
+TEST_WITH(what_does_not_fit_a_slot_ends_the_line, random_set_up, NULL)
 {
     static const size_t lengths[] = {17, 24, 56, 57, 500};
     struct ring *ring = ring_new(65536, 65536, 1);
     uint32_t at;
     size_t i, before, j;
 
-    (void)state;
     for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         for (before = 1; before <= 2; before++) {
             at = sent_at(ring);
@@ -376,13 +366,12 @@ static void what_does_not_fit_a_slot_ends_the_line(void **state)
 }
 
 /* A full ring refuses, and everything in it is intact: no unread byte was given out twice. */
-static void a_full_ring_refuses(void **state)
+TEST_WITH(a_full_ring_refuses, random_set_up, NULL)
 {
     struct ring *ring;
     size_t length;
     unsigned count, i;
 
-    (void)state;
     for (length = 0; length <= 1024; length += 8) {
         ring = ring_new(4096, 4096, 1);
         for (i = (unsigned)(next_random() % 100); i > 0; i--) {
@@ -408,12 +397,11 @@ static void a_full_ring_refuses(void **state)
 }
 
 /* When a connection ends nothing is written any more. */
-static void nothing_is_put_where_no_room_is_known(void **state)
+TEST_WITH(nothing_is_put_where_no_room_is_known, random_set_up, NULL)
 {
     struct ring *ring = ring_new(4096, 4096, 1);
     struct cw_line before;
 
-    (void)state;
     assert_int_equal(put(ring, 16), 1);
     shm_tx_stop(&ring->tx, 0);
     before = ring->tx.base[0];
@@ -465,9 +453,8 @@ static void play(uint32_t first, uint32_t most, size_t max, uint64_t packets, ui
     ring_free(ring);
 }
 
-static void random_traffic_arrives(void **state)
+TEST_WITH(random_traffic_arrives, random_set_up, NULL)
 {
-    (void)state;
     play(4096, 4096, 4096 / 8, 400000, 1, 0);
     play(4096, 4096, 4096 / 8 * 3 - 384, 200000, 1, 0);
     play(2048, 2048, 300, 200000, 65530, 0); /* numbers of laps come again */
@@ -477,9 +464,8 @@ static void random_traffic_arrives(void **state)
 }
 
 /* Payload that is words of laps to come, wherever a line begins. */
-static void old_bytes_are_no_packets(void **state)
+TEST_WITH(old_bytes_are_no_packets, random_set_up, NULL)
 {
-    (void)state;
     play(2048, 2048, 300, 400000, 1, 1);
     play(4096, 4096, 1300, 400000, 1, 1);
     play(4096, 65536, 1300, 400000, 1, 1);
@@ -487,14 +473,13 @@ static void old_bytes_are_no_packets(void **state)
 
 /* The same, with one record of several lines in the last lap, and single lines in this one: each of them must be
  * refused as the next packet until it is sent. */
-static void each_line_of_an_old_record_is_cleared(void **state)
+TEST_WITH(each_line_of_an_old_record_is_cleared, random_set_up, NULL)
 {
     struct ring *ring = ring_new(4096, 4096, 1);
     uint64_t word = shm_stamp(2) + (UINT64_C(8) << 16) + 0x101;
     unsigned i;
     char *data;
 
-    (void)state;
     assert_true(has_space(ring, 1000));
     data = shm_reserve(&ring->tx, 1000);
     for (i = 0; i < 125; i++) {
@@ -515,12 +500,11 @@ static void each_line_of_an_old_record_is_cleared(void **state)
 }
 
 /* A lap grows when the ring is full, once nothing of the lap before is unread; and never beyond its bounds. */
-static void a_lap_grows_when_it_is_full(void **state)
+TEST_WITH(a_lap_grows_when_it_is_full, random_set_up, NULL)
 {
     struct ring *ring = ring_new(4096, 65536, 1);
     unsigned count;
 
-    (void)state;
     for (count = 0; push(ring, 500, 500); count++) {
     }
     assert_in_range(count, 6, 7);
@@ -557,12 +541,11 @@ static void a_lap_grows_when_it_is_full(void **state)
     ring_free(ring);
 }
 
-static void each_packet_rings(void **state)
+TEST_WITH(each_packet_rings, random_set_up, NULL)
 {
     struct ring *ring = ring_new(4096, 4096, 1);
     unsigned i;
 
-    (void)state;
     ring->attention = 1;
     for (i = 1; i <= 7; i++) {
         assert_int_equal(put(ring, 16), 1);
@@ -596,14 +579,13 @@ static uint64_t lie(const struct ring *ring)
     }
 }
 
-static void a_lying_consumer_makes_nobody_write_outside(void **state)
+TEST_WITH(a_lying_consumer_makes_nobody_write_outside, random_set_up, NULL)
 {
     struct ring *ring = ring_new(4096, 16384, 1);
     unsigned round, sent = 0;
     size_t length;
     char *place;
 
-    (void)state;
     for (round = 0; round < 400000; round++) {
         ring->control.done = lie(ring);
         ring->limit = (round % 1000 < 10) ? 16384 : 4096;
@@ -630,13 +612,12 @@ static void a_lying_consumer_makes_nobody_write_outside(void **state)
 }
 
 /* Positions that cannot be are no room, and the truth makes up for all. */
-static void impossible_positions_are_no_room(void **state)
+TEST_WITH(impossible_positions_are_no_room, random_set_up, NULL)
 {
     struct ring *ring = ring_new(4096, 4096, 5);
     const uint64_t truth = ring->control.done;
     size_t i;
 
-    (void)state;
     while (push(ring, 300, 300)) {
     }
     while (push(ring, 8, 8)) {
@@ -660,7 +641,7 @@ static void impossible_positions_are_no_room(void **state)
 
 /* Noise in place of words: a consumer that checks as the transport does reads inside of the ring only, and no more than
  * a slot of an open line. */
-static void a_lying_producer_makes_nobody_read_outside(void **state)
+TEST_WITH(a_lying_producer_makes_nobody_read_outside, random_set_up, NULL)
 {
     struct ring *ring = ring_new(4096, 4096, 1);
     const char *const end = ring->memory + GUARD + ring->most;
@@ -670,7 +651,6 @@ static void a_lying_producer_makes_nobody_read_outside(void **state)
     uint64_t word, seen;
     uint32_t length, lap, i;
 
-    (void)state;
     for (round = 0; round < 400000; round++) {
         if (read_at(ring) >= ring->most) { /* here a transport ends the connection */
             cw_shm_rx_init(&ring->rx, ring->memory + GUARD, 4096, 4096, &ring->control, ring->rx.lap);
@@ -725,13 +705,12 @@ static void a_lying_producer_makes_nobody_read_outside(void **state)
 }
 
 /* The core takes short packets without a look at the end of the ring: it stops there. */
-static void short_packets_end_at_the_end(void **state)
+TEST_WITH(short_packets_end_at_the_end, random_set_up, NULL)
 {
     struct ring *ring = ring_new(4096, 4096, 1);
     uint64_t seen;
     unsigned i;
 
-    (void)state;
     for (i = 0; i < 4096 / 64 + 1; i++) {
         ring->rx.base[i].word = shm_stamp(1) + (UINT64_C(20) << 16) + 1;
     }
@@ -776,7 +755,7 @@ static void *race_produce(void *arg)
     return NULL;
 }
 
-static void two_threads_agree(void **state)
+TEST_WITH(two_threads_agree, random_set_up, NULL)
 {
     static const struct {
         uint32_t first, most;
@@ -791,7 +770,6 @@ static void two_threads_agree(void **state)
     size_t i;
     long got;
 
-    (void)state;
     for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         race = (struct race){.ring = ring_new(kinds[i].first, kinds[i].most, 65000), .packets = kinds[i].packets,
                              .max = kinds[i].max};
@@ -810,29 +788,4 @@ static void two_threads_agree(void **state)
         assert_int_equal(receive(race.ring), -1);
         ring_free(race.ring);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(an_empty_ring_has_nothing, random_set_up),
-        cmocka_unit_test_setup(every_length_arrives, random_set_up),
-        cmocka_unit_test_setup(records_have_their_places, random_set_up),
-        cmocka_unit_test_setup(three_packets_share_a_line, random_set_up),
-        cmocka_unit_test_setup(what_does_not_fit_a_slot_ends_the_line, random_set_up),
-        cmocka_unit_test_setup(a_full_ring_refuses, random_set_up),
-        cmocka_unit_test_setup(nothing_is_put_where_no_room_is_known, random_set_up),
-        cmocka_unit_test_setup(random_traffic_arrives, random_set_up),
-        cmocka_unit_test_setup(old_bytes_are_no_packets, random_set_up),
-        cmocka_unit_test_setup(each_line_of_an_old_record_is_cleared, random_set_up),
-        cmocka_unit_test_setup(a_lap_grows_when_it_is_full, random_set_up),
-        cmocka_unit_test_setup(each_packet_rings, random_set_up),
-        cmocka_unit_test_setup(a_lying_consumer_makes_nobody_write_outside, random_set_up),
-        cmocka_unit_test_setup(impossible_positions_are_no_room, random_set_up),
-        cmocka_unit_test_setup(a_lying_producer_makes_nobody_read_outside, random_set_up),
-        cmocka_unit_test_setup(short_packets_end_at_the_end, random_set_up),
-        cmocka_unit_test_setup(two_threads_agree, random_set_up),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -118,13 +118,12 @@ static void dial(struct node *from, struct node *to)
 
 /* The ring is the dialler's. Where the acceptor's packets have room, all arrive in both directions, whoever's are
  * greater; where they have not, there is no connection rather than one that hangs or leaves the ring. */
-static void sides_with_different_packet_sizes_agree_or_part(void **state)
+TEST(sides_with_different_packet_sizes_agree_or_part)
 {
     static const size_t sizes[] = {256, 1300, 1400, 8256, 20000, 1000000};
     struct node *dialler = calloc(1, sizeof(*dialler)), *acceptor = calloc(1, sizeof(*acceptor));
     unsigned opened = 0, i, j;
 
-    (void)state;
     for (i = 0; i < 6; i++) {
         for (j = 0; j < 6; j++) {
             node_new(dialler, sizes[i]);
@@ -143,13 +142,4 @@ static void sides_with_different_packet_sizes_agree_or_part(void **state)
     assert_in_range(opened, 21, 35);
     free(dialler);
     free(acceptor);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sides_with_different_packet_sizes_agree_or_part),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -178,11 +178,10 @@ static void connect_both(struct node *a, struct node *b)
     assert_true(a->opened);
 }
 
-static void an_idle_connection_has_four_pages(void **state)
+TEST(an_idle_connection_has_four_pages)
 {
     struct node *a = calloc(1, sizeof(*a)), *b = calloc(1, sizeof(*b));
 
-    (void)state;
     if (is_strict()) {
         print_message("here all memory is reserved at once, or pages are large: skipped\n");
         skip();
@@ -217,11 +216,10 @@ static int is_woken(const struct node *node)
 }
 
 /* Workers that may sleep give pages back as well, and are not woken for that. */
-static void sleepers_give_pages_back_when_they_are_awake(void **state)
+TEST(sleepers_give_pages_back_when_they_are_awake)
 {
     struct node *a = calloc(1, sizeof(*a)), *b = calloc(1, sizeof(*b));
 
-    (void)state;
     if (is_strict()) {
         print_message("here all memory is reserved at once, or pages are large: skipped\n");
         skip();
@@ -249,12 +247,11 @@ static const struct shm_conn *conn_of(const struct node *node)
 }
 
 /* A ring becomes large by use and small by rest or with the connection, and a worker has a few of them only. */
-static void large_rings_are_few(void **state)
+TEST(large_rings_are_few)
 {
     struct node *a = calloc(1, sizeof(*a)), *b = calloc(1, sizeof(*b));
     struct shm_iface *iface;
 
-    (void)state;
     connect_both(a, b);
     iface = cw_container_of(a->side.iface, struct shm_iface, super);
     if (conn_of(a)->tx.most < SHM_LARGE_BYTES) {
@@ -288,14 +285,13 @@ static void large_rings_are_few(void **state)
 
 /* Long messages are announced at first, and what they would have moved earns a large ring; then they go through the
  * ring, until it has no room for long. */
-static void long_messages_come_in_when_the_peer_keeps_up(void **state)
+TEST(long_messages_come_in_when_the_peer_keeps_up)
 {
     struct node *a = calloc(1, sizeof(*a)), *b = calloc(1, sizeof(*b));
     const size_t length = 100000;
     uint64_t number;
     unsigned i;
 
-    (void)state;
     connect_both(a, b);
     if (conn_of(a)->tx.most < SHM_LARGE_BYTES) {
         print_message("here all memory is reserved at once: skipped\n");
@@ -347,12 +343,11 @@ static void long_messages_come_in_when_the_peer_keeps_up(void **state)
 }
 
 /* Also a ring that gave its pages back in the middle of a lap, and more than once. */
-static void nothing_is_lost_by_it(void **state)
+TEST(nothing_is_lost_by_it)
 {
     struct node *a = calloc(1, sizeof(*a)), *b = calloc(1, sizeof(*b));
     unsigned i;
 
-    (void)state;
     connect_both(a, b);
     for (i = 0; i < 60; i++) {
         talk(a, b, 1 + i * 37 % 300 + (i % 10 == 4) * 1500);
@@ -370,13 +365,12 @@ static void nothing_is_lost_by_it(void **state)
 }
 
 /* Of a ring that the other side has not read nothing is taken away. */
-static void unread_packets_stay(void **state)
+TEST(unread_packets_stay)
 {
     struct node *a = calloc(1, sizeof(*a)), *b = calloc(1, sizeof(*b));
     uint64_t number;
     unsigned i;
 
-    (void)state;
     connect_both(a, b);
     talk(a, b, 500);
     for (i = 0; i < 20; i++) {
@@ -397,18 +391,4 @@ static void unread_packets_stay(void **state)
     node_free(b);
     free(a);
     free(b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_idle_connection_has_four_pages),
-        cmocka_unit_test(sleepers_give_pages_back_when_they_are_awake),
-        cmocka_unit_test(large_rings_are_few),
-        cmocka_unit_test(long_messages_come_in_when_the_peer_keeps_up),
-        cmocka_unit_test(nothing_is_lost_by_it),
-        cmocka_unit_test(unread_packets_stay),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,10 @@
  * Placed packets of the simulated network: everything arrives once and whole, some of it overtaken and overtaking; a
  * close loses nothing; memory is not touched any more once the connection is over; a packet without a place ends it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "base/hash.h"
 #include "config/config.h"
 #include "os/poll.h"
@@ -220,13 +215,12 @@ static int send_one(unsigned number)
     return status == UCS_OK;
 }
 
-static void all_arrive_in_no_order(void **state)
+TEST(all_arrive_in_no_order)
 {
     unsigned some_overtaken = 0, number;
     struct cw_sim_world *world;
     uint64_t seed;
 
-    (void)state;
     for (seed = 1; seed <= SEEDS; seed++) {
         world = begin(seed);
         for (number = 0; number < PACKETS; number++) {
@@ -241,13 +235,12 @@ static void all_arrive_in_no_order(void **state)
     assert_true(some_overtaken > SEEDS / 4);
 }
 
-static void a_close_loses_nothing(void **state)
+TEST(a_close_loses_nothing)
 {
     struct cw_sim_world *world;
     unsigned number;
     uint64_t seed;
 
-    (void)state;
     for (seed = 1; seed <= SEEDS; seed++) {
         world = begin(seed);
         for (number = 0; number < 20; number++) {
@@ -266,13 +259,12 @@ static void a_close_loses_nothing(void **state)
 }
 
 /* The receiver's memory is its own again from close_conn on. */
-static void nothing_is_written_after_the_end(void **state)
+TEST(nothing_is_written_after_the_end)
 {
     struct cw_sim_world *world;
     unsigned number, rounds;
     uint64_t seed;
 
-    (void)state;
     for (seed = 1; seed <= SEEDS; seed++) {
         world = begin(seed);
         for (number = 0; number < 10; number++) {
@@ -293,13 +285,12 @@ static void nothing_is_written_after_the_end(void **state)
     }
 }
 
-static void no_place_ends_the_connection(void **state)
+TEST(no_place_ends_the_connection)
 {
     struct cw_sim_world *world;
     unsigned number;
     uint64_t seed;
 
-    (void)state;
     for (seed = 1; seed <= SEEDS; seed++) {
         world = begin(seed);
         refuse_at = 7;
@@ -312,16 +303,4 @@ static void no_place_ends_the_connection(void **state)
         assert_int_equal(placed_calls[7], 0);
         end(world);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_arrive_in_no_order),
-        cmocka_unit_test(a_close_loses_nothing),
-        cmocka_unit_test(nothing_is_written_after_the_end),
-        cmocka_unit_test(no_place_ends_the_connection),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

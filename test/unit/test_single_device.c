@@ -2,14 +2,10 @@
 /*
  * UCX_SINGLE_NET_DEVICE (N22-62): which devices are left of a list, by the rank of the process on its machine.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "core/context.h"
 
 static const struct cw_transport self = {.name = "self", .device_class = CW_DEVICE_SELF};
@@ -35,9 +31,8 @@ static void check(uint64_t id, const char *expected)
     assert_string_equal(names, expected);
 }
 
-static void test_n22_62_one_of_each_transport(void **state)
+TEST(test_n22_62_one_of_each_transport)
 {
-    (void)state;
     check(0, " memory r0 e0 lo");
     check(1, " memory r1 e1 lo");
     check(2, " memory r0 e2 lo");
@@ -45,26 +40,15 @@ static void test_n22_62_one_of_each_transport(void **state)
     check(UINT64_MAX, " memory r1 e0 lo"); /* 2^64 - 1: odd, and a multiple of 3 */
 }
 
-static void test_n22_62_nothing_to_choose(void **state)
+TEST(test_n22_62_nothing_to_choose)
 {
     struct cw_resource list[] = {{.transport = &self, .device = {.name = "memory"}},
                                  {.transport = &tcp, .device = {.name = "lo", .is_local = 1}}};
     unsigned count = 2;
 
-    (void)state;
     cw_resources_keep_single(list, &count, 7);
     assert_int_equal(count, 2);
     count = 0;
     cw_resources_keep_single(list, &count, 7);
     assert_int_equal(count, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_n22_62_one_of_each_transport),
-        cmocka_unit_test(test_n22_62_nothing_to_choose),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,13 +3,10 @@
  * Stream packets of a peer that follows no rules, handed to an open endpoint as a transport would: what breaks the
  * protocol costs the connection, what does not is stored, within the window and not beyond.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "api/dispatch.h"
 #include "core/ep.h"
 #include "core/worker.h"
@@ -73,28 +70,24 @@ static void must_cost(uint8_t id, uint64_t header, size_t length)
     }
 }
 
-static void test_short_data(void **state)
+TEST_WITH(test_short_data, setup, teardown)
 {
-    (void)state;
     must_cost(CW_PACKET_STREAM_DATA, 0, 7);
 }
 
-static void test_no_data(void **state)
+TEST_WITH(test_no_data, setup, teardown)
 {
-    (void)state;
     must_cost(CW_PACKET_STREAM_DATA, 0, 8);
 }
 
-static void test_gap(void **state)
+TEST_WITH(test_gap, setup, teardown)
 {
-    (void)state;
     feed(CW_PACKET_STREAM_DATA, 0, 8 + 10);
     must_cost(CW_PACKET_STREAM_DATA, 11, 8 + 10);
 }
 
-static void test_repeated(void **state)
+TEST_WITH(test_repeated, setup, teardown)
 {
-    (void)state;
     feed(CW_PACKET_STREAM_DATA, 0, 8 + 10);
     must_cost(CW_PACKET_STREAM_DATA, 0, 8 + 10);
 }
@@ -108,19 +101,17 @@ static void fill_window(void)
     assert_int_equal(cw_op_ep(ep)->stream->unread, CW_STREAM_WINDOW);
 }
 
-static void test_beyond_the_window(void **state)
+TEST_WITH(test_beyond_the_window, setup, teardown)
 {
-    (void)state;
     fill_window();
     must_cost(CW_PACKET_STREAM_DATA, CW_STREAM_WINDOW, 8 + 1);
 }
 
-static void test_beyond_a_moved_window(void **state)
+TEST_WITH(test_beyond_a_moved_window, setup, teardown)
 {
     static char in[CW_STREAM_WINDOW / 2];
     size_t length = 0;
 
-    (void)state;
     fill_window();
     cw_op_ep(ep)->stream->sent = CW_STREAM_WINDOW; /* it gets the credit of what it did not send itself */
     assert_null(ucp_stream_recv_nbx(ep, in, sizeof(in), &length, &plain));
@@ -131,7 +122,7 @@ static void test_beyond_a_moved_window(void **state)
 }
 
 /* A sender of single bytes costs their number, not an allocation for each; what is in them stays in order. */
-static void test_flood_of_single_bytes(void **state)
+TEST_WITH(test_flood_of_single_bytes, setup, teardown)
 {
     enum { BYTES = 100000 };
     const struct cw_stream_segment *segment;
@@ -140,7 +131,6 @@ static void test_flood_of_single_bytes(void **state)
     uint8_t packet[9];
     uint64_t header;
 
-    (void)state;
     for (uint64_t offset = 0; offset < BYTES; offset++) {
         header = htole64(offset);
         memcpy(packet, &header, sizeof(header));
@@ -163,7 +153,7 @@ static void test_flood_of_single_bytes(void **state)
 }
 
 /* Reading needs no memory, however the bytes lie and wherever a receive ends; to hand packets out does. */
-static void test_read_without_memory(void **state)
+TEST_WITH(test_read_without_memory, setup, teardown)
 {
     enum { PACKETS = 400 };
     static const size_t sizes[] = {1, 3, 0, 2, 700, 64, 5, 1000}, elements[] = {1, 1, 1, 2, 1, 8, 5, 1};
@@ -172,7 +162,6 @@ static void test_read_without_memory(void **state)
     size_t length, size;
     unsigned i;
 
-    (void)state;
     for (i = 0; i < PACKETS; i++) {
         size = 1 + i % 17;
         header = htole64(offset);
@@ -209,7 +198,7 @@ static void test_read_without_memory(void **state)
 }
 
 /* Who reads by segments sees packets as they came, those that share memory as well (STR-11): programs count on it. */
-static void test_packets_stay_apart(void **state)
+TEST_WITH(test_packets_stay_apart, setup, teardown)
 {
     enum { PACKETS = 5000, LONGEST = 700 };
     static uint8_t packet[8 + LONGEST];
@@ -217,7 +206,6 @@ static void test_packets_stay_apart(void **state)
     size_t length = 0, sizes[] = {1, 7, 510, 511, 512, 513, LONGEST, 2}, size;
     ucs_status_ptr_t held[16] = {NULL};
 
-    (void)state;
     for (unsigned i = 0; i < PACKETS && offset + LONGEST < CW_STREAM_WINDOW; i++) {
         size = sizes[i % 8];
         header = htole64(offset);
@@ -259,9 +247,8 @@ static void drain_unread(void)
 }
 
 /* CTX-14: who asked for no streams keeps nothing of one, and lets the sender go on. */
-static void test_nobody_asked_for_streams(void **state)
+TEST_WITH(test_nobody_asked_for_streams, setup, teardown)
 {
-    (void)state;
     feed(CW_PACKET_STREAM_DATA, 0, 8 + 8); /* makes the stream */
     drain_unread();
     worker->features &= ~(uint64_t)UCP_FEATURE_STREAM;
@@ -277,9 +264,8 @@ static void test_nobody_asked_for_streams(void **state)
     worker->features |= UCP_FEATURE_STREAM;
 }
 
-static void test_credit_without_a_stream(void **state)
+TEST_WITH(test_credit_without_a_stream, setup, teardown)
 {
-    (void)state;
     must_cost(CW_PACKET_STREAM_CREDIT, 0, 8);
 }
 
@@ -294,49 +280,24 @@ static void send_some(size_t length)
     assert_int_equal(cw_op_ep(ep)->stream->sent, length);
 }
 
-static void test_credit_of_wrong_size(void **state)
+TEST_WITH(test_credit_of_wrong_size, setup, teardown)
 {
-    (void)state;
     send_some(100);
     must_cost(CW_PACKET_STREAM_CREDIT, 0, 9);
 }
 
-static void test_credit_for_more_than_was_sent(void **state)
+TEST_WITH(test_credit_for_more_than_was_sent, setup, teardown)
 {
-    (void)state;
     send_some(100);
     must_cost(CW_PACKET_STREAM_CREDIT, 101, 8);
 }
 
-static void test_credit_that_shrinks(void **state)
+TEST_WITH(test_credit_that_shrinks, setup, teardown)
 {
-    (void)state;
     send_some(100);
     feed(CW_PACKET_STREAM_CREDIT, 60, 8);
     feed(CW_PACKET_STREAM_CREDIT, 60, 8);
     assert_int_equal(ep->state, CW_EP_OPEN);
     assert_int_equal(cw_op_ep(ep)->stream->credited, 60);
     must_cost(CW_PACKET_STREAM_CREDIT, 59, 8);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_short_data, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_no_data, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_gap, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_repeated, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_beyond_the_window, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_beyond_a_moved_window, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_flood_of_single_bytes, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_read_without_memory, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_packets_stay_apart, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_nobody_asked_for_streams, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_credit_without_a_stream, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_credit_of_wrong_size, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_credit_for_more_than_was_sent, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_credit_that_shrinks, setup, teardown),
-    };
-
-    return cmocka_run_group_tests_name("unit.stream_packets", tests, NULL, NULL);
 }

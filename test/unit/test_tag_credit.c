@@ -11,13 +11,12 @@ enum { LENGTH = 400 };
 
 /* A message without credit is to be announced. When the connection has no room for that and credit comes first, it goes
  * eagerly, and must not ask for an acknowledgement: nobody waits for one, so it would cost the connection. */
-static void test_a_message_goes_eagerly_when_credit_comes_first(void **state)
+TEST(test_a_message_goes_eagerly_when_credit_comes_first)
 {
     const ucp_request_param_t none = {.op_attr_mask = 0};
     static char text[LENGTH];
     ucs_status_ptr_t request;
 
-    (void)state;
     begin();
     fake_iface.limits.max_bcopy = LENGTH / 2;
     cw_op_ep(ep)->credit.flying = CW_CREDIT_WINDOW;
@@ -34,13 +33,12 @@ static void test_a_message_goes_eagerly_when_credit_comes_first(void **state)
     end(1);
 }
 
-static void test_credit_that_cannot_be_costs_the_connection(void **state)
+TEST(test_credit_that_cannot_be_costs_the_connection)
 {
     static const uint64_t wrong[] = {UINT64_MAX, UINT64_C(1) << 32, 2000};
     struct cw_wire_credit credit;
     ucs_status_ptr_t request;
 
-    (void)state;
     for (int i = 0; i < 3; i++) { /* more than was sent: one byte went with the handshake, 100 with this */
         begin();
         request = start_send(100, 0);
@@ -61,13 +59,12 @@ static void test_credit_that_cannot_be_costs_the_connection(void **state)
 }
 
 /* No credits: short messages are announced, too. Credits come: they are not any more. */
-static void test_without_credit_short_messages_are_announced(void **state)
+TEST(test_without_credit_short_messages_are_announced)
 {
     enum { WINDOW = 16 << 20 };
     struct cw_wire_credit credit = {.consumed = htole64(WINDOW / 2)};
     unsigned eager = 0;
 
-    (void)state;
     begin();
     while (records[(num_records + MAX_RECORDS - 1) % MAX_RECORDS].id != CW_PACKET_TAG_RTS && eager < WINDOW / 100) {
         ucs_status_ptr_t request = start_send(LENGTH, 0);
@@ -101,13 +98,12 @@ static void drop_unexpected(void)
     }
 }
 
-static void test_more_than_the_window_costs_the_connection(void **state)
+TEST(test_more_than_the_window_costs_the_connection)
 {
     struct cw_wire_tag_first first = {.tag = htole64(9), .total = htole64(UINT64_C(17) << 20), .message = htole32(1)};
     uint8_t packet[sizeof(first) + 100];
     unsigned count = 0;
 
-    (void)state;
     begin();
     while (ep->state != CW_EP_FAILED && count < 2000) {
         feed_eager(60000, 9);
@@ -133,12 +129,5 @@ static void test_more_than_the_window_costs_the_connection(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_message_goes_eagerly_when_credit_comes_first),
-        cmocka_unit_test(test_credit_that_cannot_be_costs_the_connection),
-        cmocka_unit_test(test_without_credit_short_messages_are_announced),
-        cmocka_unit_test(test_more_than_the_window_costs_the_connection),
-    };
-
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cw_tests_run(setup, teardown);
 }

@@ -8,7 +8,7 @@
 #include "test_tag_memory.h"
 
 /* TAG-1 */
-static void test_tag1_the_bits_under_the_mask_decide(void **state)
+TEST_WITH(test_tag1_the_bits_under_the_mask_decide, set_up, tear_down)
 {
     static const struct {
         uint64_t message;
@@ -29,7 +29,6 @@ static void test_tag1_the_bits_under_the_mask_decide(void **state)
     };
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct cw_tag_recv *recv = &recvs[i];
 
@@ -52,11 +51,10 @@ static void test_tag1_the_bits_under_the_mask_decide(void **state)
 }
 
 /* TAG-2: each of the 64 bits decides. */
-static void test_tag2_each_of_the_64_bits_decides(void **state)
+TEST_WITH(test_tag2_each_of_the_64_bits_decides, set_up, tear_down)
 {
     unsigned i;
 
-    (void)state;
     for (i = 0; i < 64; i++) {
         post(i, (uint64_t)1 << i, EXACT);
     }
@@ -75,9 +73,8 @@ static void test_tag2_each_of_the_64_bits_decides(void **state)
 }
 
 /* TAG-4: a wildcard posted before a specific receive wins and vice versa; equal ones in post order. */
-static void test_tag4_the_earliest_posted_receive_wins(void **state)
+TEST_WITH(test_tag4_the_earliest_posted_receive_wins, set_up, tear_down)
 {
-    (void)state;
     post(0, 7, EXACT);
     post(1, 0, 0);
     post(2, 7, EXACT);
@@ -99,11 +96,10 @@ static void test_tag4_the_earliest_posted_receive_wins(void **state)
 }
 
 /* Order inside of one key survives growing, indexing and shrinking of the tables. */
-static void test_tag4_tag5_order_stays_in_large_queues(void **state)
+TEST_WITH(test_tag4_tag5_order_stays_in_large_queues, set_up, tear_down)
 {
     unsigned i;
 
-    (void)state;
     for (i = 0; i < MANY; i++) {
         post(i, i % 1000, EXACT);
     }
@@ -129,13 +125,12 @@ static void test_tag4_tag5_order_stays_in_large_queues(void **state)
 }
 
 /* A list of few that messages pass again and again is hashed, and the order over all masks stays. */
-static void test_tag4_order_stays_when_a_list_is_hashed(void **state)
+TEST_WITH(test_tag4_order_stays_when_a_list_is_hashed, set_up, tear_down)
 {
     static const uint64_t masks[] = {EXACT, 0xff, EXACT, 0xffff};
     unsigned hashed = 0;
     unsigned i;
 
-    (void)state;
     for (i = 0; i < 200; i++) {
         post(i, i % 100, masks[i % 4]);
     }
@@ -158,9 +153,8 @@ static void test_tag4_order_stays_when_a_list_is_hashed(void **state)
 }
 
 /* TAG-5, TAG-6, TPR-3, TPR-8: the earliest arrived of those that match; without remove it stays. */
-static void test_tag5_tag6_tpr3_tpr8_the_earliest_arrived_message_wins(void **state)
+TEST_WITH(test_tag5_tag6_tpr3_tpr8_the_earliest_arrived_message_wins, set_up, tear_down)
 {
-    (void)state;
     arrive(0, 0x17);
     arrive(1, 0x27);
     arrive(2, 0x18);
@@ -182,9 +176,8 @@ static void test_tag5_tag6_tpr3_tpr8_the_earliest_arrived_message_wins(void **st
 }
 
 /* TAG-7, TPR-9: what a posted receive takes is never seen by a probe. */
-static void test_tag7_tpr9_a_posted_receive_goes_before_the_probe(void **state)
+TEST_WITH(test_tag7_tpr9_a_posted_receive_goes_before_the_probe, set_up, tear_down)
 {
-    (void)state;
     post(0, 5, EXACT);
     assert_arrive_takes(5, 0);
     assert_null(cw_tag_matcher_probe(&matcher, 0, 0, false));
@@ -194,12 +187,11 @@ static void test_tag7_tpr9_a_posted_receive_goes_before_the_probe(void **state)
 }
 
 /* REQ-24, REQ-26: cancel takes out any posted receive, first, middle or last of its key; twice is harmless. */
-static void test_req24_req26_a_posted_receive_can_be_cancelled(void **state)
+TEST_WITH(test_req24_req26_a_posted_receive_can_be_cancelled, set_up, tear_down)
 {
     static const unsigned order[] = {2, 0, 4, 1, 3};
     unsigned              i;
 
-    (void)state;
     for (i = 0; i < 5; i++) {
         post(i, 9, EXACT);
     }
@@ -218,11 +210,10 @@ static void test_req24_req26_a_posted_receive_can_be_cancelled(void **state)
 }
 
 /* A message may be taken out of any place, in particular out of all indexes. */
-static void test_a_message_is_removed_from_any_place(void **state)
+TEST_WITH(test_a_message_is_removed_from_any_place, set_up, tear_down)
 {
     unsigned i;
 
-    (void)state;
     for (i = 0; i < 300; i++) {
         arrive(i, i % 10);
     }
@@ -247,7 +238,7 @@ static void test_a_message_is_removed_from_any_place(void **state)
 }
 
 /* Clean-up of a worker: everything that is queued can be found and taken out. */
-static void test_all_that_is_queued_can_be_taken_out(void **state)
+TEST_WITH(test_all_that_is_queued_can_be_taken_out, set_up, tear_down)
 {
     static struct cw_tag_few list[MANY];
     static unsigned        seen[MANY];
@@ -255,7 +246,6 @@ static void test_all_that_is_queued_can_be_taken_out(void **state)
     struct cw_tag_recv    *recv;
     unsigned               i;
 
-    (void)state;
     for (i = 0; i < MANY; i++) {
         post(i, i / 3, (i & 1) ? EXACT : ((uint64_t)(i % 200) << 12) | 0xfff);
     }
@@ -286,12 +276,11 @@ static void test_all_that_is_queued_can_be_taken_out(void **state)
 }
 
 /* A report of what is posted: the oldest, in order, from the array, the table and the leftover list. */
-static void test_the_oldest_receives_are_listed_in_order(void **state)
+TEST_WITH(test_the_oldest_receives_are_listed_in_order, set_up, tear_down)
 {
     struct cw_tag_few list[20];
     unsigned i, j;
 
-    (void)state;
     assert_int_equal(cw_tag_matcher_oldest(&matcher, list, 20), 0);
     for (i = 0; i < MANY; i++) {
         post(i, i * 7, (i % 5 == 0) ? EXACT : ((uint64_t)(i % 200) << 12) | 0xfff);
@@ -311,12 +300,11 @@ static void test_the_oldest_receives_are_listed_in_order(void **state)
 }
 
 /* Taking out may be interrupted by new receives. */
-static void test_receives_may_be_posted_while_others_are_taken_out(void **state)
+TEST_WITH(test_receives_may_be_posted_while_others_are_taken_out, set_up, tear_down)
 {
     unsigned taken = 0;
     unsigned i;
 
-    (void)state;
     for (i = 0; i < 1000; i++) {
         post(i, i, EXACT);
         if ((i % 2) == 1) {
@@ -329,26 +317,4 @@ static void test_receives_may_be_posted_while_others_are_taken_out(void **state)
         check();
     }
     assert_int_equal(taken, 1000);
-}
-
-#define test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        test(test_tag1_the_bits_under_the_mask_decide),
-        test(test_tag2_each_of_the_64_bits_decides),
-        test(test_tag4_the_earliest_posted_receive_wins),
-        test(test_tag4_tag5_order_stays_in_large_queues),
-        test(test_tag4_order_stays_when_a_list_is_hashed),
-        test(test_tag5_tag6_tpr3_tpr8_the_earliest_arrived_message_wins),
-        test(test_tag7_tpr9_a_posted_receive_goes_before_the_probe),
-        test(test_req24_req26_a_posted_receive_can_be_cancelled),
-        test(test_a_message_is_removed_from_any_place),
-        test(test_all_that_is_queued_can_be_taken_out),
-        test(test_the_oldest_receives_are_listed_in_order),
-        test(test_receives_may_be_posted_while_others_are_taken_out),
-    };
-
-    return cmocka_run_group_tests_name("tag_match", tests, NULL, NULL);
 }

@@ -5,15 +5,10 @@
 #ifndef CW_TEST_UNIT_TEST_TAG_MATCH_H
 #define CW_TEST_UNIT_TEST_TAG_MATCH_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "tag/match.h"
 #include "test_tag_check.h"
 #include "test_tag_memory.h"

@@ -12,11 +12,10 @@ static bool always(void)
 }
 
 /* A worker that never uses tags costs only the structure; a few receives or messages cost a few hundred bytes. */
-static void test_few_receives_and_messages_need_little_memory(void **state)
+TEST_WITH(test_few_receives_and_messages_need_little_memory, set_up, tear_down)
 {
     unsigned i;
 
-    (void)state;
     assert_null(cw_tag_matcher_arrive(&matcher, 1));
     assert_null(cw_tag_matcher_probe(&matcher, 1, EXACT, true));
     for (i = 0; i < MANY; i++) {
@@ -40,12 +39,11 @@ static void test_few_receives_and_messages_need_little_memory(void **state)
 }
 
 /* Memory follows use: it is given back when queues get short, even if they never become empty. */
-static void test_memory_is_given_back(void **state)
+TEST_WITH(test_memory_is_given_back, set_up, tear_down)
 {
     size_t   small;
     unsigned i;
 
-    (void)state;
     for (i = 0; i < 64; i++) {
         post(i, i, EXACT);
     }
@@ -84,11 +82,10 @@ static void test_memory_is_given_back(void **state)
 }
 
 /* Any number of masks: memory stays bounded, order holds over the table and the leftover receives. */
-static void test_any_number_of_masks_needs_bounded_memory(void **state)
+TEST_WITH(test_any_number_of_masks_needs_bounded_memory, set_up, tear_down)
 {
     unsigned i;
 
-    (void)state;
     for (i = 0; i < MANY; i++) {
         post(i, 0, ((uint64_t)i << 8) | 1);
     }
@@ -120,11 +117,10 @@ static void test_any_number_of_masks_needs_bounded_memory(void **state)
 }
 
 /* Without any memory everything still works, and the tables come back with it. */
-static void test_everything_works_without_memory(void **state)
+TEST_WITH(test_everything_works_without_memory, set_up, tear_down)
 {
     unsigned i;
 
-    (void)state;
     memory.refuses = always;
     for (i = 0; i < 100; i++) {
         post(i, i / 2, (i & 1) ? EXACT : 0xff);
@@ -154,11 +150,10 @@ static void test_everything_works_without_memory(void **state)
 }
 
 /* An attempt to allocate that fails is not repeated with every operation. */
-static void test_a_refused_allocation_is_not_repeated_at_once(void **state)
+TEST_WITH(test_a_refused_allocation_is_not_repeated_at_once, set_up, tear_down)
 {
     unsigned i;
 
-    (void)state;
     post(0, 0, EXACT);
     memory.refuses = always;
     memory.calls = 0;
@@ -186,11 +181,10 @@ static void test_a_refused_allocation_is_not_repeated_at_once(void **state)
 }
 
 /* Messages for which there is no memory in the table are found by scanning, and enter it later. */
-static void test_messages_that_find_no_memory_are_scanned(void **state)
+TEST_WITH(test_messages_that_find_no_memory_are_scanned, set_up, tear_down)
 {
     unsigned i;
 
-    (void)state;
     for (i = 0; i < 100; i++) {
         arrive(i, i);
     }
@@ -218,11 +212,10 @@ static void test_messages_that_find_no_memory_are_scanned(void **state)
 }
 
 /* Messages stay in the table for their mask while receives with other masks come and go. */
-static void test_an_index_survives_the_end_of_other_masks(void **state)
+TEST_WITH(test_an_index_survives_the_end_of_other_masks, set_up, tear_down)
 {
     unsigned i;
 
-    (void)state;
     for (i = 0; i < 40; i++) {
         post(i, 1, ((uint64_t)i << 8) | 1);
     }
@@ -242,11 +235,10 @@ static void test_an_index_survives_the_end_of_other_masks(void **state)
 }
 
 /* Clean-up with everything still queued and indexed leaves no memory (checked by the tear-down). */
-static void test_clean_up_of_full_queues_leaves_no_memory(void **state)
+TEST_WITH(test_clean_up_of_full_queues_leaves_no_memory, set_up, tear_down)
 {
     unsigned i;
 
-    (void)state;
     for (i = 0; i < 100; i++) {
         post(i, 2 * i + 1, (i & 1) ? EXACT : 0xffff);
         arrive(i, 2 * i);
@@ -262,7 +254,7 @@ static void test_clean_up_of_full_queues_leaves_no_memory(void **state)
 
 /* The queues that a program may build up: each operation on them takes as long as on a short one, so this ends at once
  * where the matcher hashes, and takes minutes where it scans. */
-static void test_a_hundred_thousand_of_each_stay_fast(void **state)
+TEST_WITH(test_a_hundred_thousand_of_each_stay_fast, set_up, tear_down)
 {
     static const uint64_t masks[] = {EXACT, 0xffffffffff, 0xffffff00ffffffff};
     static struct cw_tag_message many_messages[HUGE];
@@ -270,7 +262,6 @@ static void test_a_hundred_thousand_of_each_stay_fast(void **state)
     size_t most = 0;
     unsigned i;
 
-    (void)state;
     for (i = 0; i < HUGE; i++) {
         assert_null(cw_tag_matcher_post(&matcher, &many_recvs[i], i, masks[i % 3]));
     }
@@ -294,11 +285,10 @@ static void test_a_hundred_thousand_of_each_stay_fast(void **state)
 
 /* Without a search a long queue of messages costs nothing but its list, and a search for the first of them does not
  * enter the others. */
-static void test_messages_that_nobody_asks_for_need_no_table(void **state)
+TEST_WITH(test_messages_that_nobody_asks_for_need_no_table, set_up, tear_down)
 {
     unsigned i;
 
-    (void)state;
     for (i = 0; i < MANY; i++) {
         arrive(i, i);
         assert_ptr_equal(cw_tag_matcher_probe(&matcher, 0, 0, false), &messages[0]);
@@ -351,13 +341,12 @@ static uint64_t key_rank(unsigned i)
 }
 
 /* Tags as programs make them spread as random ones would, for any seed. */
-static void test_tags_of_programs_spread_like_random_ones(void **state)
+TEST_WITH(test_tags_of_programs_spread_like_random_ones, set_up, tear_down)
 {
     static uint64_t (*const keys[])(unsigned i) = {key_small, key_high, key_page, key_mpi, key_rank};
     uint64_t seed;
     size_t   i;
 
-    (void)state;
     for (seed = 0; seed < 500; seed++) {
         cw_tag_matcher_init(&matcher, seed);
         for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
@@ -368,25 +357,4 @@ static void test_tags_of_programs_spread_like_random_ones(void **state)
             }
         }
     }
-}
-
-#define test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        test(test_few_receives_and_messages_need_little_memory),
-        test(test_memory_is_given_back),
-        test(test_any_number_of_masks_needs_bounded_memory),
-        test(test_everything_works_without_memory),
-        test(test_a_refused_allocation_is_not_repeated_at_once),
-        test(test_messages_that_find_no_memory_are_scanned),
-        test(test_an_index_survives_the_end_of_other_masks),
-        test(test_clean_up_of_full_queues_leaves_no_memory),
-        test(test_a_hundred_thousand_of_each_stay_fast),
-        test(test_messages_that_nobody_asks_for_need_no_table),
-        test(test_tags_of_programs_spread_like_random_ones),
-    };
-
-    return cmocka_run_group_tests_name("tag_match_cost", tests, NULL, NULL);
 }

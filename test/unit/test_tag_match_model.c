@@ -4,16 +4,11 @@
  * (TAG-1, TAG-4..7, TPR-3, TPR-8, TPR-9, REQ-24). Each seed is a program of its own: tags, masks, depth of the queues
  * and how often memory is refused. Usage: test_tag_match_model [first seed [number of seeds]]
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "tag/match.h"
 #include "test_tag_check.h"
 #include "test_tag_memory.h"
@@ -413,11 +408,10 @@ static void run_program(struct program *p, uint64_t seed)
     refused.percent = 0;
 }
 
-static void test_random_operations_agree_with_two_lists(void **state)
+TEST(test_random_operations_agree_with_two_lists)
 {
     uint64_t seed;
 
-    (void)state;
     for (seed = first_seed; seed < first_seed + num_seeds; seed++) {
         run_program(&program, seed);
     }
@@ -425,13 +419,9 @@ static void test_random_operations_agree_with_two_lists(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_operations_agree_with_two_lists),
-    };
-
     if (argc > 1) {
         first_seed = strtoull(argv[1], NULL, 0);
         num_seeds = (argc > 2) ? strtoull(argv[2], NULL, 0) : 1;
     }
-    return cmocka_run_group_tests_name("tag_match_model", tests, NULL, NULL);
+    return cw_tests_run(NULL, NULL);
 }

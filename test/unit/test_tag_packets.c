@@ -61,13 +61,12 @@ static void received(void *request, ucs_status_t status, const ucp_tag_recv_info
 }
 
 /* One that waits and is received in the call is counted like any other, and counts as waiting no more. */
-static void test_counts_of_unexpected(void **state)
+TEST_WITH(test_counts_of_unexpected, set_up, tear_down)
 {
     const uint64_t *values = worker->counts.values;
     const uint64_t before = values[CW_COUNT_TAG_RECEIVED];
     char in[48] = "";
 
-    (void)state;
     assert_int_equal(values[CW_COUNT_UNEXPECTED_BYTES], 0);
     arrive(3, sizeof(in));
     assert_int_equal(values[CW_COUNT_UNEXPECTED_BYTES], sizeof(in));
@@ -79,12 +78,11 @@ static void test_counts_of_unexpected(void **state)
 }
 
 /* An announcement of nothing is here as a whole, but its sender waits for the answer. */
-static void test_announcement_of_nothing(void **state)
+TEST_WITH(test_announcement_of_nothing, set_up, tear_down)
 {
     const struct cw_wire_tag_rts rts = {.tag = htole64(4), .rts = {.send_id = htole64(77)}};
     char in[8];
 
-    (void)state;
     cw_op_packet(ep->conn, CW_PACKET_TAG_RTS, &rts, sizeof(rts));
     assert_int_equal(num_records, 0);
     assert_null(ucp_tag_recv_nbx(worker, in, sizeof(in), 4, UINT64_MAX, &plain));
@@ -94,13 +92,12 @@ static void test_announcement_of_nothing(void **state)
 }
 
 /* A synchronous message that nobody received can be taken back, like one that was announced. */
-static void test_synchronous_is_taken_back(void **state)
+TEST_WITH(test_synchronous_is_taken_back, set_up, tear_down)
 {
     const struct cw_wire_tag_sync sync = {.tag = htole64(5), .sync_id = htole64(78)};
     const struct cw_wire_tag_cancel cancel = {.send_id = htole64(78)};
     ucp_tag_recv_info_t info;
 
-    (void)state;
     cw_op_packet(ep->conn, CW_PACKET_TAG_SYNC, &sync, sizeof(sync));
     assert_non_null(ucp_tag_probe_nb(worker, 5, UINT64_MAX, 0, &info));
     cw_op_packet(ep->conn, CW_PACKET_TAG_CANCEL, &cancel, sizeof(cancel));
@@ -109,14 +106,13 @@ static void test_synchronous_is_taken_back(void **state)
 }
 
 /* Messages that a receive waits for give credit, or their sender announces all that comes after the first window. */
-static void test_credit_of_longer_messages(void **state)
+TEST_WITH(test_credit_of_longer_messages, set_up, tear_down)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.recv = received};
     const unsigned count = CW_CREDIT_WINDOW / (LONG + CW_CREDIT_MESSAGE);
     static char in[LONG];
     unsigned i;
 
-    (void)state;
     for (i = 0; i < count; i++) {
         assert_true(UCS_PTR_IS_PTR(ucp_tag_recv_nbx(worker, in, LONG, 6, UINT64_MAX, &param)));
         arrive(6, LONG);
@@ -168,14 +164,13 @@ static void expect_kept(unsigned count, unsigned given_back)
 }
 
 /* A long message that nobody waits for stays in its packet until it is received; others are copied. */
-static void test_kept_in_its_packet(void **state)
+TEST_WITH(test_kept_in_its_packet, set_up, tear_down)
 {
     static const size_t lengths[] = {RETAINED, 2048, 2047, RETAINED};
     ucp_tag_recv_info_t info;
     ucp_tag_message_h message;
     static char in[RETAINED];
 
-    (void)state;
     fake_packets.keep = keep;
     fake_packets.give_back = give_back;
     fake_iface.limits.keep_space = ROOM;
@@ -208,14 +203,13 @@ static void test_kept_in_its_packet(void **state)
 }
 
 /* Where bytes are being received in place no other ones come, neither of that message nor of another. */
-static void test_pieces_beside_a_placed_one(void **state)
+TEST_WITH(test_pieces_beside_a_placed_one, set_up, tear_down)
 {
     uint8_t first[sizeof(struct cw_wire_tag_first) + 1] = {0}, next[sizeof(struct cw_wire_next) + 5] = {0};
     struct cw_wire_tag_first begin = {.tag = htole64(9), .total = htole64(11)};
     struct cw_wire_next header = {.offset = htole64(1)};
     struct iovec iov;
 
-    (void)state;
     for (uint32_t number = 1; number <= 2; number++) {
         begin.message = htole32(number);
         memcpy(first, &begin, sizeof(begin));
@@ -235,20 +229,12 @@ static void test_pieces_beside_a_placed_one(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_counts_of_unexpected, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_announcement_of_nothing, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_synchronous_is_taken_back, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_credit_of_longer_messages, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_kept_in_its_packet, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_pieces_beside_a_placed_one, set_up, tear_down),
-    };
     int failed;
 
     if (!cw_alone_open(UCP_FEATURE_TAG, &context, &worker)) {
         return 1;
     }
-    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    failed = cw_tests_run(NULL, NULL);
     cw_alone_close(context, worker);
     return failed;
 }

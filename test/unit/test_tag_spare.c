@@ -3,15 +3,10 @@
  * Descriptors of unexpected messages that are kept (tag/spare.h): a burst is served from those of the burst before,
  * they are never more than the bound, and what is not needed is given back by halves.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "tag/desc.h"
 
 enum { MANY = 200, ROOM = 1000, MOST = 1 << 20 };
@@ -63,11 +58,10 @@ static unsigned fade(void)
     return spares.fade.fire(&spares.fade);
 }
 
-static void test_a_class_has_room_for_what_it_takes(void **state)
+TEST_WITH(test_a_class_has_room_for_what_it_takes, set_up, tear_down)
 {
     uint64_t space;
 
-    (void)state;
     assert_int_equal(cw_tag_class(0), 0);
     assert_int_equal(cw_tag_class(CW_TAG_SMALL), 0);
     for (space = CW_TAG_SMALL + 1; space <= 128; space++) {
@@ -83,12 +77,11 @@ static void test_a_class_has_room_for_what_it_takes(void **state)
     assert_null(cw_tag_spares_take(&spares, UINT64_MAX));
 }
 
-static void test_a_burst_is_served_from_the_last_one(void **state)
+TEST_WITH(test_a_burst_is_served_from_the_last_one, set_up, tear_down)
 {
     struct ucp_recv_desc *first[MANY];
     unsigned i, j, again = 0;
 
-    (void)state;
     take(MANY, ROOM);
     memcpy(first, taken, sizeof(first));
     give(MANY);
@@ -103,9 +96,8 @@ static void test_a_burst_is_served_from_the_last_one(void **state)
     give(MANY);
 }
 
-static void test_no_more_are_kept_than_the_bound(void **state)
+TEST_WITH(test_no_more_are_kept_than_the_bound, set_up, tear_down)
 {
-    (void)state;
     take(MANY, 16000);
     give(MANY);
     assert_true(spares.bytes <= MOST);
@@ -115,12 +107,11 @@ static void test_no_more_are_kept_than_the_bound(void **state)
     assert_true(spares.bytes <= MOST);
 }
 
-static void test_what_is_not_needed_is_given_back(void **state)
+TEST_WITH(test_what_is_not_needed_is_given_back, set_up, tear_down)
 {
     const unsigned class = cw_tag_class(ROOM);
     unsigned rounds = 0;
 
-    (void)state;
     take(MANY, ROOM);
     give(MANY);
     assert_true(cw_alarm_is_set(&spares.fade));
@@ -138,24 +129,10 @@ static void test_what_is_not_needed_is_given_back(void **state)
     assert_true(spares.bytes <= CW_TAG_SPARE_RETAINED);
 }
 
-static void test_few_small_ones_need_no_alarm(void **state)
+TEST_WITH(test_few_small_ones_need_no_alarm, set_up, tear_down)
 {
-    (void)state;
     take(20, CW_TAG_SMALL);
     give(20);
     assert_int_equal(spares.count[0], 20);
     assert_false(cw_alarm_is_set(&spares.fade));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_class_has_room_for_what_it_takes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_burst_is_served_from_the_last_one, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_no_more_are_kept_than_the_bound, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_what_is_not_needed_is_given_back, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_few_small_ones_need_no_alarm, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,15 +7,10 @@
 #ifndef CW_TEST_UNIT_TEST_TCP_H
 #define CW_TEST_UNIT_TEST_TCP_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "base/log.h"
 #include "config/config.h"
 #include "os/clock.h"

@@ -30,7 +30,7 @@ static struct cw_tcp_address sample(void)
                               .hosts = {v4(10, 0, 0, 5), v4(192, 168, 1, 5), v6(0x20, 5)}};
 }
 
-static void test_round_trip(void **state)
+TEST(test_round_trip)
 {
     static const uint8_t head[] = {0x12, 0x67, 1,    2,  3, 4, 5, 6,   7,   8, 0xa1, 0xb2, 0xc3,
                                    0xd4, 3,    0x12, 10, 0, 0, 5, 192, 168, 1, 5,    0x20};
@@ -40,7 +40,6 @@ static void test_round_trip(void **state)
     size_t length = cw_tcp_address_encode(&address, bytes);
     unsigned i;
 
-    (void)state;
     assert_int_equal(length, CW_TCP_ADDRESS_HEAD + 2 * 4 + 16);
     assert_memory_equal(bytes, head, sizeof(head));
     assert_null(cw_tcp_address_decode(bytes, length, &decoded));
@@ -56,7 +55,7 @@ static void test_round_trip(void **state)
     }
 }
 
-static void test_any_bytes(void **state)
+TEST(test_any_bytes)
 {
     const struct cw_tcp_local local = {
         .netns = 1, .loopback = 1, .num_hosts = 1, .hosts = {interface(v4(10, 0, 0, 1), 24)}};
@@ -69,7 +68,6 @@ static void test_any_bytes(void **state)
     uint8_t *bytes;
     size_t length;
 
-    (void)state;
     (void)random_set_up(state);
     for (round = 0; round < 200000; round++) {
         length = next_random() % sizeof(drawn);
@@ -121,7 +119,7 @@ static void check_order(const struct cw_tcp_local *local, const struct cw_tcp_ad
     check_routed(local, peer, NULL, expected);
 }
 
-static void test_candidates(void **state)
+TEST(test_candidates)
 {
     struct cw_tcp_address peer = sample();
     struct cw_tcp_local local = {.netns = peer.netns,
@@ -129,7 +127,6 @@ static void test_candidates(void **state)
                              .num_hosts = 2,
                              .hosts = {interface(v4(172, 16, 0, 9), 16), interface(v4(192, 168, 1, 200), 24)}};
 
-    (void)state;
     check_order(&local, &peer, "127.0.0.1:4711 [::1]:4711 192.168.1.5:4711 10.0.0.5:4711 ");
     local.ipv6_first = 1;
     check_order(&local, &peer, "[::1]:4711 127.0.0.1:4711 192.168.1.5:4711 10.0.0.5:4711 ");
@@ -159,7 +156,7 @@ static void test_candidates(void **state)
 
 /* N23-17: the address of one device, whose namespace has all bits inverted, is not reached by loopback, but within its
  * namespace also where the system sends to itself. */
-static void test_n23_17_candidates_of_one_device(void **state)
+TEST(test_n23_17_candidates_of_one_device)
 {
     struct cw_tcp_address peer = sample();
     struct cw_tcp_local local = {.netns = peer.netns,
@@ -168,7 +165,6 @@ static void test_n23_17_candidates_of_one_device(void **state)
                              .hosts = {interface(v4(192, 168, 1, 5), 24)}};
     struct cw_route routes[CW_TCP_ADDRESS_MAX_HOSTS];
 
-    (void)state;
     for (unsigned i = 0; i < CW_TCP_ADDRESS_MAX_HOSTS; i++) {
         routes[i] = (struct cw_route){CW_ROUTE_OWN, 0, ""};
     }
@@ -181,7 +177,7 @@ static void test_n23_17_candidates_of_one_device(void **state)
     check_routed(&local, &peer, routes, "it is on another host that has the same addresses as this one");
 }
 
-static void test_candidates_by_route(void **state)
+TEST(test_candidates_by_route)
 {
     struct cw_tcp_address peer = {.port = 4711,
                              .netns = 1,
@@ -197,7 +193,6 @@ static void test_candidates_by_route(void **state)
                                  {CW_ROUTE_GATEWAY, 12, ""}, {CW_ROUTE_GATEWAY, 0, ""}, {CW_ROUTE_DIRECT, 64, ""}};
     unsigned i;
 
-    (void)state;
     check_routed(&local, &peer, routes, "10.2.0.5:4711 [3000::5]:4711 10.1.0.5:4711 [2000::5]:4711 10.3.0.5:4711 "
                                         "10.0.0.5:4711 ");
     routes[2].kind = CW_ROUTE_OWN; /* of another host, and one of ours */
@@ -224,12 +219,11 @@ static void test_candidates_by_route(void **state)
     check_routed(&local, &peer, routes, "UCX_NET_DEVICES excludes the device of the route to it");
 }
 
-static void test_routes(void **state)
+TEST(test_routes)
 {
     const struct cw_net_address to[3] = {v4(127, 0, 0, 1), v4(127, 1, 2, 3), v4(255, 255, 255, 255)};
     struct cw_route routes[3];
 
-    (void)state;
     cw_routes_find(to, 3, routes);
     if (routes[0].kind == CW_ROUTE_UNKNOWN) {
         skip();
@@ -242,7 +236,7 @@ static void test_routes(void **state)
 }
 
 /* One candidate for each device of ours comes first; the others keep their order. */
-static void test_ways(void **state)
+TEST(test_ways)
 {
     static const struct {
         const char *devices[4];
@@ -260,7 +254,6 @@ static void test_ways(void **state)
     struct cw_tcp_address peer;
     unsigned i, j;
 
-    (void)state;
     for (i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         memset(routes, 0, sizeof(routes));
         peer = (struct cw_tcp_address){.num_hosts = 4};
@@ -277,13 +270,12 @@ static void test_ways(void **state)
     }
 }
 
-static void test_devices(void **state)
+TEST(test_devices)
 {
     struct cw_device devices[16];
     struct node node;
     unsigned count, i, loopback = 0;
 
-    (void)state;
     node_configure(&node);
     count = cw_tcp_transport.query_devices(&node.config, devices, 16);
     assert_in_range(count, 1, 16);
@@ -298,13 +290,12 @@ static void test_devices(void **state)
     assert_int_equal(node_try_open(&node, "nosuchdevice"), UCS_ERR_NO_DEVICE);
 }
 
-static void test_stable_address(void **state)
+TEST(test_stable_address)
 {
     uint8_t again[CW_TCP_ADDRESS_MAX];
     struct node node;
     const char *why = NULL;
 
-    (void)state;
     node_open(&node);
     assert_int_equal(cw_tcp_transport.address(node.iface, again, sizeof(again)), node.address_length);
     assert_memory_equal(again, node.address, node.address_length);
@@ -313,16 +304,4 @@ static void test_stable_address(void **state)
     assert_false(cw_tcp_transport.reachable(node.iface, node.address, node.address_length - 1, &why));
     assert_non_null(why);
     node_close(&node);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_any_bytes), cmocka_unit_test(test_candidates),
-        cmocka_unit_test(test_n23_17_candidates_of_one_device),
-        cmocka_unit_test(test_candidates_by_route), cmocka_unit_test(test_routes),
-        cmocka_unit_test(test_devices),    cmocka_unit_test(test_stable_address), cmocka_unit_test(test_ways),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

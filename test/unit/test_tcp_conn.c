@@ -129,15 +129,13 @@ static void stream(size_t sndbuf, size_t rcvbuf, unsigned packets)
     both_end();
 }
 
-static void test_everything_arrives_once_in_order(void **state)
+TEST_WITH(test_everything_arrives_once_in_order, nothing, NULL)
 {
-    (void)state;
     stream(CW_MEMUNITS_AUTO, CW_MEMUNITS_AUTO, 900);
 }
 
-static void test_everything_arrives_through_tiny_buffers(void **state)
+TEST_WITH(test_everything_arrives_through_tiny_buffers, nothing, NULL)
 {
-    (void)state;
     stream(TINY, TINY, 300);
 }
 
@@ -154,13 +152,12 @@ static unsigned fill_up(struct link *link, struct link *sent)
     return i;
 }
 
-static void test_cls5_a_close_delivers_what_was_sent(void **state)
+TEST_WITH(test_cls5_a_close_delivers_what_was_sent, connected_tiny, NULL)
 {
     struct link sent = {0};
     struct wait waits[CW_TCP_MAX_FLUSHES + 1];
     unsigned packets, i;
 
-    (void)state;
     assert_false(tcp->packets->has_unsent(left.iface));
     packets = fill_up(dialled, &sent);
     assert_true(packets > 0);
@@ -190,14 +187,13 @@ static void test_cls5_a_close_delivers_what_was_sent(void **state)
 }
 
 /* A peer that lives and does not read: what the system has is its business after a while, and the descriptor goes. */
-static void test_a_close_waits_for_a_deaf_peer_for_a_while_only(void **state)
+TEST_WITH(test_a_close_waits_for_a_deaf_peer_for_a_while_only, connected_tiny, NULL)
 {
     static const uint8_t block[2000];
     const int larger = 200000;
     struct cw_tcp_conn *conn;
     unsigned sent = 0;
 
-    (void)state;
     conn = tcp_conn(dialled);
     do { /* until the system takes no more, since the peer's has no room, either; then it is given room for the rest */
         assert_int_equal(tcp->packets->send_short(dialled->conn, 1, 0, block, sizeof(block)), UCS_OK);
@@ -225,12 +221,11 @@ static void test_a_close_waits_for_a_deaf_peer_for_a_while_only(void **state)
 }
 
 /* The iface itself ends while the peer both owes it an ear and talks to it. */
-static void test_cls5_the_end_of_an_interface_delivers_what_was_sent(void **state)
+TEST_WITH(test_cls5_the_end_of_an_interface_delivers_what_was_sent, connected, NULL)
 {
     struct link sent = {0};
     unsigned packets;
 
-    (void)state;
     for (packets = 0; packets < 40; packets++) {
         assert_int_equal(send_one(dialled, packets * 3, &sent, NULL, NULL), UCS_OK);
     }
@@ -246,14 +241,13 @@ static void test_cls5_the_end_of_an_interface_delivers_what_was_sent(void **stat
     node_close(&right);
 }
 
-static void test_a_close_cancels_sends_from_user_memory(void **state)
+TEST_WITH(test_a_close_cancels_sends_from_user_memory, connected_tiny, NULL)
 {
     static uint8_t memory[CW_TCP_PACKET_MAX];
     struct link sent = {0};
     struct wait wait = WAIT_INIT;
     unsigned i;
 
-    (void)state;
     for (i = 0; send_one(dialled, i * 3 + 2, &sent, &wait, memory) == UCS_OK; i++) {
     }
     assert_int_equal(wait.status, UCS_INPROGRESS);
@@ -267,14 +261,13 @@ static void test_a_close_cancels_sends_from_user_memory(void **state)
 }
 
 /* The peer's process dies: what it sent is handed up, completions end once, and no signal is raised. */
-static void test_a_lost_peer_ends_each_completion_once(void **state)
+TEST_WITH(test_a_lost_peer_ends_each_completion_once, connected, NULL)
 {
     struct linger reset = {.l_onoff = 1, .l_linger = 0};
     struct link sent = {0};
     struct wait wait = WAIT_INIT;
     unsigned i;
 
-    (void)state;
     (void)fill_up(dialled, &sent);
     assert_int_equal(tcp->packets->flush(dialled->conn, &wait.completion), UCS_INPROGRESS);
     for (i = 0; i < 10; i++) {
@@ -298,11 +291,10 @@ static void test_a_lost_peer_ends_each_completion_once(void **state)
 
 /* A send finds the connection broken; what had arrived is handed up before `closed`, and arm does not let the worker
  * sleep over it. */
-static void test_what_arrived_is_handed_up_before_a_loss(void **state)
+TEST_WITH(test_what_arrived_is_handed_up_before_a_loss, connected, NULL)
 {
     struct linger reset = {.l_onoff = 1, .l_linger = 0};
 
-    (void)state;
     assert_int_equal(tcp->arm(left.iface), UCS_OK);
     assert_int_equal(tcp->packets->send_short(accepted->conn, 5, 1, "last words", 10), UCS_OK);
     assert_int_equal(setsockopt(tcp_conn(accepted)->item.fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
@@ -318,11 +310,10 @@ static void test_what_arrived_is_handed_up_before_a_loss(void **state)
 }
 
 /* A connection that is not in use owns no buffers, and is not received from directly after a while. */
-static void test_an_idle_connection_owns_no_buffers(void **state)
+TEST_WITH(test_an_idle_connection_owns_no_buffers, connected, NULL)
 {
     unsigned i;
 
-    (void)state;
     for (i = 0; i < 100; i++) {
         assert_int_equal(tcp->packets->send_short(dialled->conn, 1, i, "ping", 4), UCS_OK);
         DRIVE_UNTIL(&left, &right, accepted->packets == i + 1);
@@ -361,7 +352,7 @@ static unsigned limit_of(const struct link *link)
 
 /* N23-73: the limit for unacknowledged bytes that the settings give stands at both ends, and comes back when the system
  * no longer watches for a sleeping program, unless it is the shorter one. */
-static void test_n23_73_limit_for_unacknowledged_bytes(void **state)
+TEST_WITH(test_n23_73_limit_for_unacknowledged_bytes, nothing, NULL)
 {
     static const struct {
         uint64_t given_s;
@@ -371,7 +362,6 @@ static void test_n23_73_limit_for_unacknowledged_bytes(void **state)
     struct cw_tcp_conn *conn;
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         node_configure(&left);
         node_configure(&right);
@@ -396,11 +386,10 @@ static void test_n23_73_limit_for_unacknowledged_bytes(void **state)
 }
 
 /* A silent machine is noticed in the end although nobody watches, at both ends; not if the program wants no probes. */
-static void test_a_silent_machine_is_probed_unless_unwanted(void **state)
+TEST_WITH(test_a_silent_machine_is_probed_unless_unwanted, nothing, NULL)
 {
     int round;
 
-    (void)state;
     for (round = 0; round < 3; round++) {
         node_configure(&left);
         node_configure(&right);
@@ -421,13 +410,12 @@ static void test_a_silent_machine_is_probed_unless_unwanted(void **state)
 }
 
 /* Connections that take turns are not received from directly. They answer from inside the upcall. */
-static void test_connections_that_take_turns_are_served(void **state)
+TEST_WITH(test_connections_that_take_turns_are_served, opened, NULL)
 {
     enum { count = 11 };
     struct link *dialled[count], *accepted;
     unsigned round, i;
 
-    (void)state;
     for (i = 0; i < count; i++) {
         dialled[i] = connect_nodes(&left, &right, &accepted);
         accepted->echo = 1;
@@ -448,24 +436,4 @@ static void test_connections_that_take_turns_are_served(void **state)
         }
     }
     node_close(&left);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        test_on(nothing, test_n23_73_limit_for_unacknowledged_bytes),
-        test_on(nothing, test_everything_arrives_once_in_order),
-        test_on(nothing, test_everything_arrives_through_tiny_buffers),
-        test_on(connected_tiny, test_cls5_a_close_delivers_what_was_sent),
-        test_on(connected_tiny, test_a_close_waits_for_a_deaf_peer_for_a_while_only),
-        test_on(connected, test_cls5_the_end_of_an_interface_delivers_what_was_sent),
-        test_on(connected_tiny, test_a_close_cancels_sends_from_user_memory),
-        test_on(connected, test_a_lost_peer_ends_each_completion_once),
-        test_on(connected, test_what_arrived_is_handed_up_before_a_loss),
-        test_on(connected, test_an_idle_connection_owns_no_buffers),
-        test_on(nothing, test_a_silent_machine_is_probed_unless_unwanted),
-        test_on(opened, test_connections_that_take_turns_are_served),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,9 +11,8 @@
 #include "test_log_lines.h"
 #include "test_tcp_pair.h"
 
-static void test_both_sides_are_greeted(void **state)
+TEST_WITH(test_both_sides_are_greeted, opened, NULL)
 {
-    (void)state;
     right.try_send_in_accept = 1;
     dialled = connect_nodes(&left, &right, &accepted);
     assert_int_equal(dialled->hello_length, 5);
@@ -26,11 +25,10 @@ static void test_both_sides_are_greeted(void **state)
     both_end();
 }
 
-static void test_a_node_dials_itself(void **state)
+TEST_WITH(test_a_node_dials_itself, nothing, NULL)
 {
     struct node node;
 
-    (void)state;
     node_open(&node);
     dialled = connect_nodes(&node, &node, &accepted);
     assert_int_equal(tcp->packets->send_short(dialled->conn, 3, 77, "abc", 3), UCS_OK);
@@ -39,9 +37,8 @@ static void test_a_node_dials_itself(void **state)
     node_close(&node);
 }
 
-static void test_a_refusal_reaches_the_dialler(void **state)
+TEST_WITH(test_a_refusal_reaches_the_dialler, opened, NULL)
 {
-    (void)state;
     right.answer = UCS_ERR_REJECTED;
     right.answer_length = CW_HELLO_MAX;
     dialled = dial(&left, &right);
@@ -54,9 +51,8 @@ static void test_a_refusal_reaches_the_dialler(void **state)
     both_end();
 }
 
-static void test_a_dial_of_nobody_is_unreachable(void **state)
+TEST_WITH(test_a_dial_of_nobody_is_unreachable, opened, NULL)
 {
-    (void)state;
     node_close(&right); /* its address outlives it */
     dialled = dial(&left, &right);
     assert_false(dialled->opened);
@@ -69,11 +65,10 @@ static void test_a_dial_of_nobody_is_unreachable(void **state)
 }
 
 /* Nobody is sent to a firewall where no address could be dialled: the reason is told. */
-static void test_a_peer_without_an_address_is_told_of(void **state)
+TEST_WITH(test_a_peer_without_an_address_is_told_of, opened, NULL)
 {
     struct cw_tcp_address address;
 
-    (void)state;
     assert_null(cw_tcp_address_decode(right.address, right.address_length, &address));
     address.num_hosts = 0;
     address.netns++;
@@ -88,9 +83,8 @@ static void test_a_peer_without_an_address_is_told_of(void **state)
 
 /* The port went to another worker: its refusal leads to the next candidate and in the end to an error, never to the
  * wrong worker. */
-static void test_a_dial_never_reaches_the_wrong_worker(void **state)
+TEST_WITH(test_a_dial_never_reaches_the_wrong_worker, opened, NULL)
 {
-    (void)state;
     right.address[10] ^= 1; /* the key */
     dialled = dial(&left, &right);
     DRIVE_UNTIL(&left, &right, dialled->opened);
@@ -116,14 +110,13 @@ static int trap_open(uint16_t *port)
 }
 
 /* NB-97: nobody knows whether a silent server computes or speaks another protocol; the log says both, once. */
-static void test_a_silent_server_is_told_of(void **state)
+TEST_WITH(test_a_silent_server_is_told_of, nothing, NULL)
 {
     static char *devices[] = {"all"};
     struct cw_net_address to = {.family = CW_NET_IPV4, .bytes = {127, 0, 0, 1}};
     struct link *link;
     int trap, fd;
 
-    (void)state;
     trap = trap_open(&to.port);
     node_configure(&left);
     left.config.net_devices.names = devices;
@@ -144,14 +137,13 @@ static void test_a_silent_server_is_told_of(void **state)
 }
 
 /* N23-73: connections by socket address have a limit of their own, at both ends. */
-static void test_n23_73_limit_by_socket_address(void **state)
+TEST_WITH(test_n23_73_limit_by_socket_address, nothing, NULL)
 {
     static char *devices[] = {"all"};
     struct cw_net_address to = {.family = CW_NET_IPV4, .bytes = {127, 0, 0, 1}};
     struct cw_listening *listening;
     struct link *link;
 
-    (void)state;
     node_configure(&left);
     left.config.net_devices.names = devices;
     left.config.net_devices.count = 1;
@@ -169,14 +161,13 @@ static void test_n23_73_limit_by_socket_address(void **state)
 }
 
 /* Somebody begins to answer and does not go on. */
-static void test_a_half_answered_dial_ends(void **state)
+TEST_WITH(test_a_half_answered_dial_ends, nothing, NULL)
 {
     uint8_t answer[CW_TCP_HANDSHAKE_SIZE + 8] = {0}, hello[CW_TCP_HANDSHAKE_SIZE];
     struct cw_tcp_handshake *handshake;
     struct cw_tcp_address address;
     int trap, fd;
 
-    (void)state;
     node_configure(&left);
     left.config.keepalive_interval_ns = CW_TIME_INF;
     assert_int_equal(node_try_open(&left, NULL), UCS_OK);
@@ -203,12 +194,11 @@ static void test_a_half_answered_dial_ends(void **state)
 }
 
 /* The first candidate is dead, the second works. */
-static void test_a_dead_candidate_is_followed_by_the_next(void **state)
+TEST_WITH(test_a_dead_candidate_is_followed_by_the_next, nothing, NULL)
 {
     static char *families[] = {"inet"};
     struct cw_tcp_address address;
 
-    (void)state;
     node_open(&left);
     node_configure(&right);
     right.config.tcp_af_prio.names = families;
@@ -226,9 +216,8 @@ static void test_a_dead_candidate_is_followed_by_the_next(void **state)
     both_end();
 }
 
-static void test_a_dial_may_be_closed_at_any_stage(void **state)
+TEST_WITH(test_a_dial_may_be_closed_at_any_stage, opened, NULL)
 {
-    (void)state;
     dialled = dial(&left, &right);
     link_close(dialled);
     drive_for_ms(&left, &right, 20);
@@ -242,13 +231,12 @@ static void test_a_dial_may_be_closed_at_any_stage(void **state)
 }
 
 /* Two free neighbours below the range from which the system takes ports for others are found by trying. */
-static void test_ports_come_from_the_range(void **state)
+TEST_WITH(test_ports_come_from_the_range, nothing, NULL)
 {
     unsigned port = 20000u + (unsigned)getpid() % 10000u, tries;
     struct cw_tcp_address address;
     struct node nodes[3];
 
-    (void)state;
     for (tries = 0;; tries++, port += 2) {
         assert_true(tries < 100);
         node_configure(&nodes[0]);
@@ -304,7 +292,7 @@ static ucs_status_t open_in_range(struct node *node, unsigned first, unsigned la
 }
 
 /* Setting, value, cause and remedy. */
-static void test_a_range_without_a_port_is_named(void **state)
+TEST_WITH(test_a_range_without_a_port_is_named, nothing, NULL)
 {
     static const struct {
         unsigned first, last;
@@ -324,7 +312,6 @@ static void test_a_range_without_a_port_is_named(void **state)
     struct node node;
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         assert_int_equal(open_in_range(&node, cases[i].first, cases[i].last, cases[i].error), cases[i].status);
         assert_int_equal(log_lines, 1);
@@ -334,12 +321,11 @@ static void test_a_range_without_a_port_is_named(void **state)
 }
 
 /* Some ports of a range may be closed to this user, and others not. The search begins anywhere. */
-static void test_a_port_that_may_not_be_taken_is_passed_over(void **state)
+TEST_WITH(test_a_port_that_may_not_be_taken_is_passed_over, nothing, NULL)
 {
     unsigned port = 20000u + (unsigned)getpid() % 10000u, tries, place;
     struct node node;
 
-    (void)state;
     for (tries = place = 0; place < 5; tries++, port++) {
         assert_true(tries < 100);
         allowed_port = (int)port;
@@ -351,12 +337,11 @@ static void test_a_port_that_may_not_be_taken_is_passed_over(void **state)
     allowed_port = -1;
 }
 
-static void test_ipv6_is_used_alone(void **state)
+TEST_WITH(test_ipv6_is_used_alone, nothing, NULL)
 {
     static char *families[] = {"inet6"};
     char text[CW_NET_TEXT_MAX];
 
-    (void)state;
     node_configure(&left);
     left.config.tcp_af_prio.names = families;
     left.config.tcp_af_prio.count = 1;
@@ -373,12 +358,11 @@ static void test_ipv6_is_used_alone(void **state)
 }
 
 /* With loopback alone nobody from outside can reach the port. */
-static void test_loopback_alone_reaches_nobody_else(void **state)
+TEST_WITH(test_loopback_alone_reaches_nobody_else, nothing, NULL)
 {
     struct cw_tcp_address address;
     const char *why = NULL;
 
-    (void)state;
     node_configure(&left);
     node_configure(&right);
     assert_int_equal(node_try_open(&left, "lo"), UCS_OK);
@@ -391,28 +375,4 @@ static void test_loopback_alone_reaches_nobody_else(void **state)
     assert_false(tcp->reachable(left.iface, right.address, right.address_length, &why));
     assert_non_null(strstr(why, "loopback"));
     both_end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        test_on(opened, test_both_sides_are_greeted),
-        test_on(nothing, test_a_node_dials_itself),
-        test_on(opened, test_a_refusal_reaches_the_dialler),
-        test_on(opened, test_a_dial_of_nobody_is_unreachable),
-        test_on(opened, test_a_peer_without_an_address_is_told_of),
-        test_on(opened, test_a_dial_never_reaches_the_wrong_worker),
-        test_on(nothing, test_a_half_answered_dial_ends),
-        test_on(nothing, test_n23_73_limit_by_socket_address),
-        test_on(nothing, test_a_silent_server_is_told_of),
-        test_on(nothing, test_a_dead_candidate_is_followed_by_the_next),
-        test_on(opened, test_a_dial_may_be_closed_at_any_stage),
-        test_on(nothing, test_ports_come_from_the_range),
-        test_on(nothing, test_a_range_without_a_port_is_named),
-        test_on(nothing, test_a_port_that_may_not_be_taken_is_passed_over),
-        test_on(nothing, test_ipv6_is_used_alone),
-        test_on(nothing, test_loopback_alone_reaches_nobody_else),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

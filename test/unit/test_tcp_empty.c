@@ -147,20 +147,18 @@ static void loss_is_noticed(int filter)
     }
 }
 
-static void test_loss_is_noticed(void **state)
+TEST(test_loss_is_noticed)
 {
-    (void)state;
     loss_is_noticed(CHECKSUM);
 }
 
-static void test_loss_is_noticed_by_tls(void **state)
+TEST(test_loss_is_noticed_by_tls)
 {
-    (void)state;
     loss_is_noticed(TLS);
 }
 
 /* A record as long as they get, of which the receiver has all but the beginning of its payload. */
-static void test_loss_in_a_long_record(void **state)
+TEST(test_loss_in_a_long_record)
 {
     static uint8_t payload[60000], bytes[70000];
     const struct iovec iov = {payload, sizeof(payload)};
@@ -168,7 +166,6 @@ static void test_loss_in_a_long_record(void **state)
     size_t have = 0;
     ssize_t got;
 
-    (void)state;
     begin(CHECKSUM);
     assert_int_equal(tcp->packets->send_zcopy(dialled->conn, 3, "12345678", 8, &iov, 1, &wait.completion), UCS_OK);
     while (have < sizeof(payload)) {
@@ -187,11 +184,10 @@ static void test_loss_in_a_long_record(void **state)
 
 /* Who was followed by empty frames needs no more of them, and no more looks; they bring no packet. What is sent between
  * two looks puts them off. */
-static void test_quiet_follows(void **state)
+TEST(test_quiet_follows)
 {
     unsigned i;
 
-    (void)state;
     begin(CHECKSUM);
     for (i = 0; i < 4; i++) {
         send_packet();
@@ -208,9 +204,8 @@ static void test_quiet_follows(void **state)
 }
 
 /* A sleeping program is woken for them, and then sleeps on. */
-static void test_sleepers(void **state)
+TEST(test_sleepers)
 {
-    (void)state;
     begin(CHECKSUM);
     send_packet();
     assert_int_equal(tcp->arm(left.iface), UCS_OK);
@@ -222,12 +217,11 @@ static void test_sleepers(void **state)
 }
 
 /* A peer that does not read gets none on top of what its system does not take. */
-static void test_full_buffer(void **state)
+TEST(test_full_buffer)
 {
     unsigned sent = 0, i;
     size_t said;
 
-    (void)state;
     configure(&left, CHECKSUM);
     configure(&right, CHECKSUM);
     left.config.tcp_sndbuf = right.config.tcp_rcvbuf = 4608;
@@ -252,11 +246,5 @@ static void test_full_buffer(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loss_is_noticed),       cmocka_unit_test(test_loss_is_noticed_by_tls),
-        cmocka_unit_test(test_loss_in_a_long_record), cmocka_unit_test(test_quiet_follows),
-        cmocka_unit_test(test_sleepers),              cmocka_unit_test(test_full_buffer),
-    };
-
-    return cmocka_run_group_tests_name("unit.tcp_empty", tests, make_key, remove_key);
+    return cw_tests_run(make_key, remove_key);
 }

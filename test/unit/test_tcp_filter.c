@@ -87,13 +87,12 @@ static void put_wire(const uint8_t *wire, size_t length)
     assert_int_equal(send(left.conn.item.fd, wire, length, MSG_NOSIGNAL), length);
 }
 
-static void test_cut_at_every_byte(void **state)
+TEST(test_cut_at_every_byte)
 {
     uint8_t bytes[STREAM], wire[STREAM + 100], in[STREAM];
     size_t length, cut, have;
     ssize_t got;
 
-    (void)state;
     fill_bytes(bytes, sizeof(bytes));
     sides_begin();
     length = record_bytes(bytes, sizeof(bytes), wire, sizeof(wire));
@@ -137,12 +136,11 @@ static void expect_damage(const uint8_t *wire, size_t length, const uint8_t *byt
     sides_end();
 }
 
-static void test_every_bit_flipped(void **state)
+TEST(test_every_bit_flipped)
 {
     uint8_t bytes[STREAM], wire[STREAM + 100];
     size_t length, bit;
 
-    (void)state;
     fill_bytes(bytes, sizeof(bytes));
     sides_begin();
     length = record_bytes(bytes, sizeof(bytes), wire, sizeof(wire));
@@ -154,13 +152,12 @@ static void test_every_bit_flipped(void **state)
     }
 }
 
-static void test_missing_doubled_reflected(void **state)
+TEST(test_missing_doubled_reflected)
 {
     uint8_t bytes[STREAM], wire[STREAM + 100], twice[2 * STREAM];
     size_t length, first = CW_TCP_RECORD_HEAD + STREAM / 3 * 2;
     struct side swap;
 
-    (void)state;
     fill_bytes(bytes, sizeof(bytes));
     sides_begin();
     length = record_bytes(bytes, sizeof(bytes), wire, sizeof(wire));
@@ -179,7 +176,7 @@ static void test_missing_doubled_reflected(void **state)
 }
 
 /* A sender whose kernel takes little at a time, and a receiver with little room. */
-static void test_small_buffers(void **state)
+TEST(test_small_buffers)
 {
     enum { LENGTH = 1 << 20 };
     uint8_t *bytes = test_malloc(LENGTH), *in = test_malloc(LENGTH);
@@ -188,7 +185,6 @@ static void test_small_buffers(void **state)
     struct iovec iov[2];
     ssize_t ret;
 
-    (void)state;
     fill_bytes(bytes, LENGTH);
     sides_begin();
     assert_int_equal(setsockopt(left.conn.item.fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)), 0);
@@ -212,13 +208,12 @@ static void test_small_buffers(void **state)
 }
 
 /* Either both have it or nobody gets through, and both say why. */
-static void test_settings_differ(void **state)
+TEST(test_settings_differ)
 {
     struct node dialler, acceptor;
     struct link *link, *accepted;
     int i;
 
-    (void)state;
     for (i = 0; i < 4; i++) {
         node_configure(&dialler);
         node_configure(&acceptor);
@@ -247,13 +242,12 @@ static void test_settings_differ(void **state)
 }
 
 /* Packets behind the reply, in the same record, wait for nobody's descriptor. */
-static void test_packets_follow_the_reply(void **state)
+TEST(test_packets_follow_the_reply)
 {
     struct node dialler, acceptor;
     struct link *link, *accepted;
     unsigned i;
 
-    (void)state;
     node_configure(&dialler);
     node_configure(&acceptor);
     dialler.config.tcp_checksum = acceptor.config.tcp_checksum = 1;
@@ -275,13 +269,12 @@ static void test_packets_follow_the_reply(void **state)
 }
 
 /* Once it is abandoned it goes on with nothing: no hello, no other candidate, no upcall. */
-static void test_an_abandoned_dial_is_silent(void **state)
+TEST(test_an_abandoned_dial_is_silent)
 {
     struct node dialler, acceptor;
     struct link *link;
     int i;
 
-    (void)state;
     node_configure(&dialler);
     node_configure(&acceptor);
     dialler.config.tcp_checksum = acceptor.config.tcp_checksum = 1;
@@ -301,19 +294,4 @@ static void test_an_abandoned_dial_is_silent(void **state)
     }
     node_close(&dialler);
     node_close(&acceptor);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cut_at_every_byte),
-        cmocka_unit_test(test_every_bit_flipped),
-        cmocka_unit_test(test_missing_doubled_reflected),
-        cmocka_unit_test(test_small_buffers),
-        cmocka_unit_test(test_settings_differ),
-        cmocka_unit_test(test_packets_follow_the_reply),
-        cmocka_unit_test(test_an_abandoned_dial_is_silent),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

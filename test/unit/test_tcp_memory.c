@@ -227,11 +227,10 @@ close_left:
     return complete;
 }
 
-static void test_each_fails_once(void **state)
+TEST(test_each_fails_once)
 {
     long fail_at, before, complete = 0;
 
-    (void)state;
     if (!CAN_FAIL) {
         skip(); /* allocation cannot be intercepted here */
     }
@@ -252,23 +251,12 @@ static void test_each_fails_once(void **state)
     log_count_end();
 }
 
-static void test_shortage(void **state)
+TEST(test_shortage)
 {
-    (void)state;
     if (!CAN_FAIL) {
         skip();
     }
     log_count_begin();
     assert_true(life(1));
     log_count_end();
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_fails_once),
-        cmocka_unit_test(test_shortage),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

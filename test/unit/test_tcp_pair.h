@@ -57,6 +57,4 @@ static inline void both_end(void)
     node_close(&right);
 }
 
-#define test_on(situation, function) cmocka_unit_test_setup(function, situation)
-
 #endif

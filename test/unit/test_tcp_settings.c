@@ -4,13 +4,8 @@
  * UCX_KEEPALIVE_INTERVAL, whatever the single numbers are, and inf turns them off.
  */
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "config/config.h"
 #include "config/value.h"
 #include "transport/tcp/tcp.h"
@@ -36,13 +31,12 @@ static const struct keepalive_case {
     {CW_TIME_INF, 10 * S, 2 * S, 3, 0, {0, 0, 0}},
 };
 
-static void probes_fit_into_the_interval(void **state)
+TEST(probes_fit_into_the_interval)
 {
     struct cw_tcp_settings settings;
     struct cw_config config;
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         config = (struct cw_config){.connect_timeout_ns = 10 * S};
         config.keepalive_interval_ns = cases[i].interval_ns;
@@ -62,7 +56,7 @@ static void probes_fit_into_the_interval(void **state)
 }
 
 /* N23-73 */
-static void test_n23_73_limits_for_unacknowledged_bytes(void **state)
+TEST(test_n23_73_limits_for_unacknowledged_bytes)
 {
     static const uint64_t values[][2] = {{CW_TIME_AUTO, 0}, {0, 0}, {1, 1}, {1000000, 1}, {1000001, 2}, {3 * S, 3000},
                                          {CW_TIME_INF, INT_MAX}, {UINT64_MAX - 2, INT_MAX}};
@@ -70,7 +64,6 @@ static void test_n23_73_limits_for_unacknowledged_bytes(void **state)
     struct cw_config config = {.connect_timeout_ns = 10 * S};
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
         config.tcp_user_timeout_ns = values[i][0];
         config.tcp_cm_user_timeout_ns = CW_TIME_AUTO;
@@ -81,12 +74,4 @@ static void test_n23_73_limits_for_unacknowledged_bytes(void **state)
         cw_tcp_settings_load(&config, &settings);
         assert_true(settings.cm_user_timeout_ms == values[i][1] && settings.socket.user_timeout_ms == 0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(probes_fit_into_the_interval),
-                                       cmocka_unit_test(test_n23_73_limits_for_unacknowledged_bytes)};
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

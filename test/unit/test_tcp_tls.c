@@ -148,28 +148,25 @@ static void messages_both_ways(int mode)
     node_close(&acceptor);
 }
 
-static void test_by_key(void **state)
+TEST(test_by_key)
 {
-    (void)state;
     needs_openssl(0);
     messages_both_ways(PSK);
 }
 
-static void test_by_certificate(void **state)
+TEST(test_by_certificate)
 {
-    (void)state;
     needs_openssl(1);
     messages_both_ways(CERT);
 }
 
 /* A peer that is not this library may ask for new keys at any time. */
-static void test_asked_while_idle(void **state)
+TEST(test_asked_while_idle)
 {
     struct node dialler, acceptor;
     struct link *link, *accepted;
     int dialled;
 
-    (void)state;
     needs_openssl(0);
     configure(&dialler, PSK);
     configure(&acceptor, PSK);
@@ -191,7 +188,7 @@ static void test_asked_while_idle(void **state)
 }
 
 /* Also while frames are on their way that the socket did not take whole. */
-static void test_asked_amid_a_record(void **state)
+TEST(test_asked_amid_a_record)
 {
     enum { COUNT = 40, SIZE = 60000 };
     static uint8_t data[COUNT + SIZE];
@@ -204,7 +201,6 @@ static void test_asked_amid_a_record(void **state)
     struct iovec iov;
     ucs_status_t status;
 
-    (void)state;
     needs_openssl(0);
     configure(&dialler, PSK);
     configure(&acceptor, PSK);
@@ -238,13 +234,12 @@ static void test_asked_amid_a_record(void **state)
 }
 
 /* ABU-27: writing to a peer that has gone is an error and no signal. */
-static void test_peer_goes(void **state)
+TEST(test_peer_goes)
 {
     struct node dialler, acceptor;
     struct link *link, *accepted;
     ucs_status_t status = UCS_OK;
 
-    (void)state;
     needs_openssl(0);
     configure(&dialler, PSK);
     configure(&acceptor, PSK);
@@ -280,11 +275,10 @@ static void expect_refused(struct node *dialler, struct node *acceptor, int dial
     node_close(acceptor);
 }
 
-static void test_wrong_key(void **state)
+TEST(test_wrong_key)
 {
     struct node dialler, acceptor;
 
-    (void)state;
     needs_openssl(0);
     configure(&dialler, PSK);
     configure(&acceptor, PSK);
@@ -293,12 +287,11 @@ static void test_wrong_key(void **state)
     assert_non_null(strstr(log_text, "UCX_AUTH_KEY_FILE"));
 }
 
-static void test_other_ways_of_protection(void **state)
+TEST(test_other_ways_of_protection)
 {
     struct node dialler, acceptor;
     int left, right;
 
-    (void)state;
     needs_openssl(1);
     for (left = OFF; left <= CERT; left++) {
         for (right = OFF; right <= CERT; right++) {
@@ -313,12 +306,11 @@ static void test_other_ways_of_protection(void **state)
 }
 
 /* One side's certificate is of another authority: both are looked at. */
-static void test_wrong_certificates(void **state)
+TEST(test_wrong_certificates)
 {
     struct node nodes[2];
     int wrong;
 
-    (void)state;
     needs_openssl(1);
     for (wrong = 0; wrong < 2; wrong++) {
         configure(&nodes[0], CERT);
@@ -330,12 +322,11 @@ static void test_wrong_certificates(void **state)
 }
 
 /* Whoever has only the certificate of an authority, but none of its own, is an unauthenticated peer. */
-static void test_settings(void **state)
+TEST(test_settings)
 {
     struct node node;
     unsigned i;
 
-    (void)state;
     needs_openssl(1);
     log_count_begin();
     for (i = 0; i < 8; i++) {
@@ -376,17 +367,5 @@ static void test_settings(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_by_key),
-        cmocka_unit_test(test_by_certificate),
-        cmocka_unit_test(test_asked_while_idle),
-        cmocka_unit_test(test_asked_amid_a_record),
-        cmocka_unit_test(test_peer_goes),
-        cmocka_unit_test(test_wrong_key),
-        cmocka_unit_test(test_other_ways_of_protection),
-        cmocka_unit_test(test_wrong_certificates),
-        cmocka_unit_test(test_settings),
-    };
-
-    return cmocka_run_group_tests(tests, make_files, remove_files);
+    return cw_tests_run(make_files, remove_files);
 }

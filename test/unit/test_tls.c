@@ -3,15 +3,10 @@
  * The names of UCX_TLS (config/tls.h; VAR-1, VAR-2, VAR-3) as one table: entry, transport, whether the entry lets it be
  * used, whether ^entry takes it out, and whether the entry needs no warning though it selects nothing.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "config/config.h"
 #include "config/tls.h"
 #include "core/context.h"
@@ -145,11 +140,10 @@ static void compare(size_t row, const char *what, int expected, int found)
     }
 }
 
-static void the_table_holds(void **state)
+TEST(the_table_holds)
 {
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         compare(i, "selects", table[i].selects, cw_plan_tls_selects(table[i].entry, table[i].transport));
         compare(i, "excludes", table[i].excludes, cw_plan_tls_excludes(table[i].entry, table[i].transport));
@@ -158,14 +152,13 @@ static void the_table_holds(void **state)
 }
 
 /* A warning advises these names: each must help. */
-static void the_aliases_of_a_warning_select(void **state)
+TEST(the_aliases_of_a_warning_select)
 {
     static const char *const transports[] = {"posix", "tcp", "self", "sim", "verbs", "ofi"};
     char text[64], *name, *rest;
     unsigned names = 0;
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(transports) / sizeof(transports[0]); i++) {
         assert_true(strlen(cw_plan_tls_aliases(transports[i])) < sizeof(text));
         strcpy(text, cw_plan_tls_aliases(transports[i]));
@@ -179,7 +172,7 @@ static void the_aliases_of_a_warning_select(void **state)
 }
 
 /* Whether shared memory may copy between processes. */
-static void copies_between_processes_follow_the_list(void **state)
+TEST(copies_between_processes_follow_the_list)
 {
     static const struct {
         const char *tls;
@@ -191,7 +184,6 @@ static void copies_between_processes_follow_the_list(void **state)
     struct cw_config *config;
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         assert_int_equal(cw_config_read(NULL, NULL, &config), UCS_OK);
         assert_int_equal(cw_config_modify(config, "TLS", lists[i].tls), UCS_OK);
@@ -202,15 +194,4 @@ static void copies_between_processes_follow_the_list(void **state)
         cw_context_end(context);
         cw_config_free(config);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_table_holds),
-        cmocka_unit_test(the_aliases_of_a_warning_select),
-        cmocka_unit_test(copies_between_processes_follow_the_list),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,18 +11,13 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "test_tls_peer.h"
 
 #define LARGE 300000u
@@ -153,12 +148,11 @@ static void sessions_with_small_buffers(uint64_t rekey)
 }
 
 /* Keys change again and again. */
-static void test_small_buffers(void **state)
+TEST(test_small_buffers)
 {
     static const uint64_t rekeys[] = {0, 1, 30000};
     unsigned i;
 
-    (void)state;
     for (i = 0; i < 3; i++) {
         sessions_with_small_buffers(rekeys[i]);
         pass(&dialler, &acceptor);
@@ -169,11 +163,10 @@ static void test_small_buffers(void **state)
 }
 
 /* A peer that asks for new keys gets them. */
-static void test_asked_while_idle(void **state)
+TEST(test_asked_while_idle)
 {
     int dialled;
 
-    (void)state;
     sessions_begin(0);
     for (dialled = 0; dialled < 2; dialled++) {
         assert_true(tls_ask_for_new_keys(dialled));
@@ -188,12 +181,11 @@ static void test_asked_while_idle(void **state)
 }
 
 /* Where a peer asks while the socket is full the answer waits for room. */
-static void test_answer_waits_for_room(void **state)
+TEST(test_answer_waits_for_room)
 {
     const int small = 4608, large = 200000;
     size_t sent, have;
 
-    (void)state;
     sessions_begin(0);
     assert_int_equal(setsockopt(dialler.fd, SOL_SOCKET, SO_SNDBUF, &large, sizeof(large)), 0);
     for (sent = 0; sent < 40 * SHORT; sent += SHORT) {
@@ -219,14 +211,13 @@ static void test_answer_waits_for_room(void **state)
 }
 
 /* Also while records are on their way that the socket did not take whole. */
-static void test_asked_amid_a_record(void **state)
+TEST(test_asked_amid_a_record)
 {
     static uint8_t back[SHORT];
     size_t sent = 0, have = 0;
     unsigned asked = 0;
     ssize_t ret;
 
-    (void)state;
     sessions_with_small_buffers(0);
     while (have < LARGE || sent < LARGE) {
         ret = -EAGAIN;
@@ -245,12 +236,11 @@ static void test_asked_amid_a_record(void **state)
 }
 
 /* FLU-1: bytes that the socket did not take do not count as written. */
-static void test_nothing_counts_before_it_is_out(void **state)
+TEST(test_nothing_counts_before_it_is_out)
 {
     size_t sent = 0, have;
     ssize_t ret;
 
-    (void)state;
     sessions_begin(0);
     while ((ret = cw_tls_write(dialler.tls, out + sent, LARGE - sent)) > 0) {
         sent += (size_t)ret;
@@ -280,12 +270,11 @@ static void give(const uint8_t *bytes, size_t length)
 }
 
 /* Bytes of which a part came are in no descriptor, but reading says -EAGAIN only when it needs more of them. */
-static void test_cut_at_every_byte(void **state)
+TEST(test_cut_at_every_byte)
 {
     uint8_t wire[400];
     size_t length, cut, have;
 
-    (void)state;
     sessions_begin(0);
     for (cut = 0; cut <= 2 * (SHORT + 22); cut++) {
         assert_int_equal(cw_tls_write(dialler.tls, out, SHORT), SHORT);
@@ -338,12 +327,11 @@ static size_t two_records(uint8_t *wire, size_t size)
 }
 
 /* RMA-5: memory is written only after its record was checked. */
-static void test_flipped(void **state)
+TEST(test_flipped)
 {
     uint8_t wire[400];
     size_t length, bit;
 
-    (void)state;
     for (bit = (SHORT + 22) * 8; bit < 2 * (SHORT + 22) * 8; bit += (bit < (SHORT + 27) * 8) ? 1 : 7) {
         length = two_records(wire, sizeof(wire));
         wire[bit / 8] ^= (uint8_t)(1u << bit % 8);
@@ -351,12 +339,11 @@ static void test_flipped(void **state)
     }
 }
 
-static void test_missing_doubled_reflected(void **state)
+TEST(test_missing_doubled_reflected)
 {
     uint8_t wire[400], back[200];
     size_t length;
 
-    (void)state;
     length = two_records(wire, sizeof(wire)); /* the second of three is missing */
     breaks(wire, length / 2);
     length = two_records(wire, sizeof(wire));
@@ -386,11 +373,10 @@ static void tcp_pair(int fds[2])
 }
 
 /* The kernel encrypts where it can. */
-static void test_kernel_tls(void **state)
+TEST(test_kernel_tls)
 {
     int fds[2], has;
 
-    (void)state;
     tcp_pair(fds);
     has = setsockopt(fds[0], IPPROTO_TCP, TCP_ULP, "tls", sizeof("tls") - 1) == 0;
     if (!has) {
@@ -415,13 +401,5 @@ static void test_kernel_tls(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_asked_while_idle),  cmocka_unit_test(test_answer_waits_for_room),
-        cmocka_unit_test(test_asked_amid_a_record),
-        cmocka_unit_test(test_small_buffers),     cmocka_unit_test(test_nothing_counts_before_it_is_out),
-        cmocka_unit_test(test_cut_at_every_byte), cmocka_unit_test(test_flipped),
-        cmocka_unit_test(test_kernel_tls),        cmocka_unit_test(test_missing_doubled_reflected),
-    };
-
-    return (find_openssl(NULL) == 0) ? cmocka_run_group_tests(tests, NULL, NULL) : 0;
+    return (find_openssl(NULL) == 0) ? cw_tests_run(NULL, NULL) : 0;
 }

@@ -2,13 +2,7 @@
 /*
  * UCX_TUNING: which rules of docs/reference/tuning.md are followed, by each form of the list, and which name is none.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "runner.h"
 #include "config/config.h"
 
 static char copies[] = "nt_copy", stalls[] = "stalls", other[] = "stall";
@@ -27,12 +21,11 @@ static const struct {
     {CW_LIST_EXCEPT, {copies, other}, 2, {0, 1}, other},
 };
 
-static void the_list_says_which_rules_are_followed(void **state)
+TEST(the_list_says_which_rules_are_followed)
 {
     size_t i;
     int rule;
 
-    (void)state;
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char *names[2] = {cases[i].names[0], cases[i].names[1]};
         const struct cw_allow_list tuning = {.mode = cases[i].mode,
@@ -43,13 +36,4 @@ static void the_list_says_which_rules_are_followed(void **state)
         }
         assert_ptr_equal(cw_tuning_unknown(&tuning), cases[i].unknown);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_list_says_which_rules_are_followed),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,15 +4,10 @@
  * stands for, and what it makes of the answers.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "config/config.h"
 #include "mem/md.h"
 #include "transport/verbs/verbs.h"
@@ -145,7 +140,7 @@ static int setup(void **state)
 }
 
 /* Types of memory follow from the library and from the kernel's modules. */
-static void test_types(void **state)
+TEST_WITH(test_types, setup, NULL)
 {
     static const struct {
         int has_dmabuf;
@@ -157,7 +152,6 @@ static void test_types(void **state)
                 {0, CW_VERBS_PEER_AMD, 0, CW_MEMORY_BIT(UCS_MEMORY_TYPE_ROCM)},
                 {1, CW_VERBS_PEER_NVIDIA | CW_VERBS_PEER_AMD, GPUS, GPUS}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct cw_domain *domain;
 
@@ -180,7 +174,7 @@ static ucs_status_t reg(struct cw_domain *domain, unsigned rights, struct cw_mem
 }
 
 /* The device gets the bytes that are meant, under the program's address, with the rights that are wanted. */
-static void test_registering(void **state)
+TEST_WITH(test_registering, setup, NULL)
 {
     static const struct {
         unsigned rights;
@@ -192,7 +186,6 @@ static void test_registering(void **state)
     uint8_t part[4] = {0};
     struct cw_memh *memh;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         assert_int_equal(reg(domain, rows[i].rights, &memh), UCS_OK);
         assert_int_equal(asked.fd, FD);
@@ -210,7 +203,7 @@ static void test_registering(void **state)
 }
 
 /* The errors tell apart what cannot work on this device, what may work later, and what is wrong with this memory. */
-static void test_refusals(void **state)
+TEST_WITH(test_refusals, setup, NULL)
 {
     static const struct {
         int error;
@@ -222,7 +215,6 @@ static void test_refusals(void **state)
     struct cw_domain *domain = open_domain();
     struct cw_memh *memh;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         answer = rows[i].error;
         assert_int_equal(reg(domain, CW_RIGHT_REMOTE_READ, &memh), rows[i].status);
@@ -233,7 +225,7 @@ static void test_refusals(void **state)
 
 /* The host's memory is paged on demand where the user wants that and the device can do it for all that is done with the
  * memory; what the program maps stays pinned (N22-40, N22-44). */
-static void test_on_demand(void **state)
+TEST_WITH(test_on_demand, setup, NULL)
 {
     enum { MESSAGES = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_WRITE, ALL = 0x1f };
     static const struct {
@@ -245,7 +237,6 @@ static void test_on_demand(void **state)
                 {1, 1, ALL, 1, EOPNOTSUPP, 0, 0}, {1, 1, ALL, 0, 0, 0, 0}};
     struct cw_memh *memh;
 
-    (void)state;
     library.reg_mr = reg_host;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const int paged = rows[i].on_demand ? IBV_ACCESS_ON_DEMAND : 0;
@@ -271,16 +262,4 @@ static void test_on_demand(void **state)
         domain->kind->close(domain);
     }
     on_demand = 0;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_types, setup),
-        cmocka_unit_test_setup(test_registering, setup),
-        cmocka_unit_test_setup(test_refusals, setup),
-        cmocka_unit_test_setup(test_on_demand, setup),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,25 +2,18 @@
 /*
  * The settings of the verbs transport, fitted to a port.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "runner.h"
 #include "config/config.h"
 #include "transport/verbs/verbs_device.h"
 
 /* The place of a request is the remainder of its number, which has 32 bits: the place behind that of number 2^32 - 1 is
  * place 0, whatever is asked for and whatever the device has. */
-static void test_places_divide_the_numbers(void **state)
+TEST(test_places_divide_the_numbers)
 {
     static const unsigned most[] = {16, 17, 100, 128, 255, 1000, 4096, 16351, 32768};
     struct cw_verbs_settings settings;
     struct cw_verbs_port port;
 
-    (void)state;
     for (unsigned asked = 16; asked <= 4096; asked++) {
         for (size_t i = 0; i < sizeof(most) / sizeof(most[0]); i++) {
             settings = (struct cw_verbs_settings){.sends = asked};
@@ -31,13 +24,4 @@ static void test_places_divide_the_numbers(void **state)
             assert_int_equal((UINT32_MAX % settings.sends + 1) % settings.sends, 0);
         }
     }
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_places_divide_the_numbers),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,16 +3,11 @@
  * The verbs transport over devices that have less than they should: each is used as far as that goes, or left out
  * with a reason, and the program goes on.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-
-#include <cmocka.h>
 
 #include <ucp/api/ucp.h>
 
+#include "runner.h"
 #include "test_log_lines.h"
 #include "test_verbs_device.h"
 
@@ -119,71 +114,52 @@ static void use_beside_tcp(unsigned made)
     assert_int_equal(device_saw.made_qps > 0, made);
 }
 
-static void test_all_in_order(void **state)
+TEST_WITH(test_all_in_order, setup, NULL)
 {
-    (void)state;
     use();
     assert_true(device_saw.made_qps > 0);
 }
 
-static void test_no_port_is_up(void **state)
+TEST_WITH(test_no_port_is_up, setup, NULL)
 {
-    (void)state;
     device_is.is_down = 1;
     use_beside_tcp(0);
 }
 
 /* RoCE, and each entry of the table of GIDs is free. */
-static void test_no_gid(void **state)
+TEST_WITH(test_no_gid, setup, NULL)
 {
-    (void)state;
     device_is.is_ethernet = 1;
     use_beside_tcp(0);
     setenv("UCX_IB_GID_INDEX", "0", 1);
     use_beside_tcp(0);
 }
 
-static void test_no_shared_receive_queues(void **state)
+TEST_WITH(test_no_shared_receive_queues, setup, NULL)
 {
-    (void)state;
     device_is.has_no_srq = 1;
     use_beside_tcp(0);
 }
 
-static void test_no_atomics(void **state)
+TEST_WITH(test_no_atomics, setup, NULL)
 {
-    (void)state;
     device_is.has_no_atomics = 1;
     use();
 }
 
-static void test_short_queues(void **state)
+TEST_WITH(test_short_queues, setup, NULL)
 {
-    (void)state;
     for (device_is.max_wr = 4; device_is.max_wr <= 64; device_is.max_wr *= 2) {
         use();
     }
 }
 
 /* A process that may lock a page only. */
-static void test_one_page(void **state)
+TEST_WITH(test_one_page, setup, NULL)
 {
-    (void)state;
     device_is.max_mr = 4096;
     log_count_begin();
     use_beside_tcp(0);
     log_count_end();
     assert_non_null(strstr(log_text, "cannot register"));
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_all_in_order, setup), cmocka_unit_test_setup(test_no_port_is_up, setup),
-        cmocka_unit_test_setup(test_no_gid, setup),       cmocka_unit_test_setup(test_no_shared_receive_queues, setup),
-        cmocka_unit_test_setup(test_no_atomics, setup),   cmocka_unit_test_setup(test_short_queues, setup),
-        cmocka_unit_test_setup(test_one_page, setup),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,19 +3,14 @@
  * The verbs transport over a device in this process: thousands of connections of one worker, a completion queue that
  * does not grow with them, and a peer whose process ends while the device says nothing.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-
-#include <cmocka.h>
 
 #include <signal.h>
 #include <sys/wait.h>
 
 #include <ucp/api/ucp.h>
 
+#include "runner.h"
 #include "os/clock.h"
 #include "os/watch.h"
 #include "test_log_lines.h"
@@ -187,9 +182,8 @@ static void exchange(unsigned num, unsigned each)
 }
 
 /* As many as a device of RDMA in software has completions for, at 128 requests each, are 255. */
-static void test_many_connections(void **state)
+TEST_WITH(test_many_connections, setup, NULL)
 {
-    (void)state;
     device_is.max_cqe = RXE_CQ;
     open_both();
     connect_eps(MOST, UCP_ERR_HANDLING_MODE_NONE);
@@ -202,11 +196,10 @@ static void test_many_connections(void **state)
 }
 
 /* Few connections have all their places; more share a queue that is too small for that, and none starves. */
-static void test_shared_queue(void **state)
+TEST_WITH(test_shared_queue, setup, NULL)
 {
     unsigned num;
 
-    (void)state;
     for (num = 1; num <= 128; num *= 2) {
         device_saw.most_under_way = 0;
         device_is.max_cqe = 512;
@@ -222,9 +215,8 @@ static void test_shared_queue(void **state)
 }
 
 /* Memory for completions ends before the patience of the device does. */
-static void test_queue_ends(void **state)
+TEST_WITH(test_queue_ends, setup, NULL)
 {
-    (void)state;
     open_both();
     connect_eps(1000, UCP_ERR_HANDLING_MODE_NONE);
     exchange(1000, 80);
@@ -234,9 +226,8 @@ static void test_queue_ends(void **state)
 }
 
 /* A driver that cannot resize a completion queue. */
-static void test_queue_that_stays(void **state)
+TEST_WITH(test_queue_that_stays, setup, NULL)
 {
-    (void)state;
     device_is.resizes = 0;
     open_both();
     connect_eps(500, UCP_ERR_HANDLING_MODE_NONE);
@@ -247,12 +238,11 @@ static void test_queue_that_stays(void **state)
 }
 
 /* A bound of the device is told once, and the connections that it allows go on. */
-static void test_bound_is_told(void **state)
+TEST_WITH(test_bound_is_told, setup, NULL)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
     uint32_t word = 0;
 
-    (void)state;
     device_is.max_qp = 2 + 20; /* each worker has one for datagrams */
     setenv("UCX_UD_TIMEOUT", "1s", 1);
     open_both();
@@ -270,7 +260,7 @@ static void test_bound_is_told(void **state)
 }
 
 /* A list that asks for datagrams alone gets connections, and is told. */
-static void test_datagrams_are_told(void **state)
+TEST_WITH(test_datagrams_are_told, setup, NULL)
 {
     static const struct {
         const char *tls;
@@ -281,7 +271,6 @@ static void test_datagrams_are_told(void **state)
     ucp_context_h context;
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         setenv("UCX_TLS", lists[i].tls, 1);
         log_count_begin();
@@ -320,14 +309,13 @@ static pid_t start_child(void)
 
 /* The device would never tell the end: the requests of dead peers are repeated for ever. All endpoints to the process
  * that are watched fail, those that are not go on. */
-static void test_process_ends(void **state)
+TEST_WITH(test_process_ends, setup, NULL)
 {
     static const uint8_t loopback[16] = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1};
     const pid_t child = start_child();
     uint64_t end;
     int status, i;
 
-    (void)state;
     device_is.is_ethernet = 1;
     memcpy(device_is.gid, loopback, sizeof(loopback));
     setenv("UCX_KEEPALIVE_INTERVAL", "1000s", 1);
@@ -357,15 +345,5 @@ static void test_process_ends(void **state)
 
 int main(int argc, char **argv)
 {
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_many_connections, setup),   cmocka_unit_test_setup(test_shared_queue, setup),
-        cmocka_unit_test_setup(test_queue_ends, setup),         cmocka_unit_test_setup(test_queue_that_stays, setup),
-        cmocka_unit_test_setup(test_bound_is_told, setup),      cmocka_unit_test_setup(test_process_ends, setup),
-        cmocka_unit_test_setup(test_datagrams_are_told, setup),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_tests_main(argc, argv);
 }

@@ -3,13 +3,7 @@
  * Idle connections of the verbs transport that are parked and reopened (docs/why/parked.md), over a device in this
  * process and on a clock of its own. With the argument `cost` it prints what messages to many peers cost.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-
-#include <cmocka.h>
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -17,6 +11,7 @@
 
 #include <ucp/api/ucp.h>
 
+#include "runner.h"
 #include "core/worker.h"
 #include "os/clock.h"
 #include "os/watch.h"
@@ -252,11 +247,10 @@ static void await_rc(unsigned most)
 }
 
 /* Idle connections beyond the number are parked, and go on at their next use. */
-static void test_idle_ones_are_parked(void **state)
+TEST_WITH(test_idle_ones_are_parked, setup, NULL)
 {
     uint32_t round;
 
-    (void)state;
     open_sides(2, 8);
     connect_eps(40);
     for (round = 0; round < 5; round++) {
@@ -269,9 +263,8 @@ static void test_idle_ones_are_parked(void **state)
     close_sides();
 }
 
-static void test_none_without_a_bound(void **state)
+TEST_WITH(test_none_without_a_bound, setup, NULL)
 {
-    (void)state;
     open_sides(2, UINT32_MAX);
     connect_eps(300);
     exchange(300, 1);
@@ -282,14 +275,13 @@ static void test_none_without_a_bound(void **state)
 }
 
 /* A connection with something under way stays, and so does one that is used. */
-static void test_busy_ones_stay(void **state)
+TEST_WITH(test_busy_ones_stay, setup, NULL)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
     ucs_status_ptr_t flush;
     uint32_t word = 7, i;
     unsigned before, made;
 
-    (void)state;
     open_sides(2, 1);
     connect_eps(4);
     exchange(4, 1);
@@ -324,7 +316,7 @@ static void test_busy_ones_stay(void **state)
 }
 
 /* Writes and reads of the peer are its own matter: it does not agree while it has some under way, or uses them. */
-static void test_accesses(void **state)
+TEST_WITH(test_accesses, setup, NULL)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
     ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH};
@@ -336,7 +328,6 @@ static void test_accesses(void **state)
     size_t size;
     unsigned i;
 
-    (void)state;
     open_sides(2, 1);
     connect_eps(3);
     exchange(3, 1);
@@ -365,14 +356,13 @@ static void test_accesses(void **state)
 }
 
 /* Both sides of parked connections send at once: one of the two hellos counts, and nothing is lost or comes twice. */
-static void test_both_reopen(void **state)
+TEST_WITH(test_both_reopen, setup, NULL)
 {
     ucs_status_ptr_t requests[20];
     ucp_ep_h back[10];
     uint32_t round, word;
     unsigned i;
 
-    (void)state;
     open_sides(2, 1);
     for (i = 0; i < 10; i++) {
         eps[i] = connect_ep(0, 1, UCP_ERR_HANDLING_MODE_NONE);
@@ -441,7 +431,7 @@ static void random_traffic(unsigned num, unsigned messages)
 
 /* A device with as few queue pairs as that serves any number of peers, also when datagrams get lost, come twice and
  * late. */
-static void test_random_traffic(void **state)
+TEST_WITH(test_random_traffic, setup, NULL)
 {
     static const struct {
         unsigned peers, most_live, messages;
@@ -466,9 +456,8 @@ static void test_random_traffic(void **state)
 }
 
 /* All peers send to one at once. */
-static void test_incast(void **state)
+TEST_WITH(test_incast, setup, NULL)
 {
-    (void)state;
     device_is.max_each = 1 + 300;
     device_is.loses = 5;
     open_sides(2, 256);
@@ -480,13 +469,12 @@ static void test_incast(void **state)
 }
 
 /* Each of many sends to each, and receives from each, round by round. */
-static void test_all_to_all(void **state)
+TEST_WITH(test_all_to_all, setup, NULL)
 {
     ucs_status_ptr_t requests[MOST_SIDES * MOST_SIDES];
     uint32_t round;
     unsigned i, j;
 
-    (void)state;
     device_is.max_each = 1 + 20;
     device_is.loses = 5;
     open_sides(MOST_SIDES, 4);
@@ -509,12 +497,11 @@ static void test_all_to_all(void **state)
 }
 
 /* A peer that makes no progress does not agree, and is sent to all the same. */
-static void test_peer_that_computes(void **state)
+TEST_WITH(test_peer_that_computes, setup, NULL)
 {
     uint32_t word = 3;
     unsigned i;
 
-    (void)state;
     open_sides(2, 1);
     connect_eps(8);
     exchange(8, 1);
@@ -612,12 +599,11 @@ static void close_watched(void)
 }
 
 /* The end of a peer's process is told for parked connections, too. */
-static void test_death_while_parked(void **state)
+TEST_WITH(test_death_while_parked, setup, NULL)
 {
     const pid_t child = open_watched();
     unsigned rounds = 100000;
 
-    (void)state;
     exchange(5, 2);
     pass(3000);
     end_child(child);
@@ -631,14 +617,13 @@ static void test_death_while_parked(void **state)
 }
 
 /* A connection that is closed by force while it is parked ends at the peer as well. */
-static void test_closed_while_parked(void **state)
+TEST_WITH(test_closed_while_parked, setup, NULL)
 {
     const ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
     const pid_t child = open_watched();
     const unsigned before = device_saw.made_qps;
     int i;
 
-    (void)state;
     device_is.loses = 50;
     for (i = 0; i < 5; i++) {
         assert_int_equal(end_request(ucp_ep_close_nbx(eps[i], &force)), UCS_OK);
@@ -653,11 +638,10 @@ static void test_closed_while_parked(void **state)
 }
 
 /* Without a watch beside them, watched connections stay. */
-static void test_watched_ones_stay(void **state)
+TEST_WITH(test_watched_ones_stay, setup, NULL)
 {
     unsigned i;
 
-    (void)state;
     open_sides(2, 1);
     for (i = 0; i < 5; i++) {
         eps[i] = connect_ep(0, 1, UCP_ERR_HANDLING_MODE_PEER);
@@ -693,7 +677,7 @@ static void say(struct device_qp *qp, uint32_t word)
     assert_int_equal(device_post_send(&qp->super, &wr, &bad), 0);
 }
 
-static void test_words_at_the_wrong_time(void **state)
+TEST_WITH(test_words_at_the_wrong_time, setup, NULL)
 {
     static const struct {
         uint32_t words[3];
@@ -711,7 +695,6 @@ static void test_words_at_the_wrong_time(void **state)
     uint32_t word = 1;
     size_t i, j;
 
-    (void)state;
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         open_sides(2, 256);
         failures = 0;
@@ -761,14 +744,13 @@ static struct cw_verbs_conn *find_conn(unsigned side, enum cw_verbs_state state)
 }
 
 /* Hellos and ends of parked connections count only with all numbers right, and from the queue pair of the peer. */
-static void test_forged_datagrams(void **state)
+TEST_WITH(test_forged_datagrams, setup, NULL)
 {
     struct cw_verbs_datagram good;
     struct cw_verbs_conn *conn;
     uint32_t peer_qp;
     unsigned i, conns;
 
-    (void)state;
     open_sides(2, 1);
     connect_eps(8);
     exchange(8, 1);
@@ -857,29 +839,9 @@ static void print_costs(void)
 
 int main(int argc, char **argv)
 {
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_idle_ones_are_parked, setup),
-        cmocka_unit_test_setup(test_none_without_a_bound, setup),
-        cmocka_unit_test_setup(test_busy_ones_stay, setup),
-        cmocka_unit_test_setup(test_accesses, setup),
-        cmocka_unit_test_setup(test_both_reopen, setup),
-        cmocka_unit_test_setup(test_peer_that_computes, setup),
-        cmocka_unit_test_setup(test_watched_ones_stay, setup),
-        cmocka_unit_test_setup(test_closed_while_parked, setup),
-        cmocka_unit_test_setup(test_words_at_the_wrong_time, setup),
-        cmocka_unit_test_setup(test_forged_datagrams, setup),
-        cmocka_unit_test_setup(test_all_to_all, setup),
-        cmocka_unit_test_setup(test_incast, setup),
-        cmocka_unit_test_setup(test_random_traffic, setup),
-        cmocka_unit_test_setup(test_death_while_parked, setup),
-    };
-
     if (argc > 1 && strcmp(argv[1], "cost") == 0) {
         print_costs();
         return 0;
     }
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cw_tests_main(argc, argv);
 }

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Addresses and datagrams of the verbs transport, the choice of GIDs, and repetition. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "transport/verbs/verbs_wire.h"
 
 static const uint8_t ipv4[16] = {[10] = 0xff, [11] = 0xff, [12] = 10, [13] = 9, [14] = 1, [15] = 1};
@@ -40,7 +35,7 @@ static struct cw_verbs_address infiniband(uint16_t lid, uint16_t pkey)
     return address;
 }
 
-static void test_address(void **state)
+TEST(test_address)
 {
     struct cw_verbs_address address = ethernet(ipv4, ipv6), back;
     uint8_t bytes[CW_VERBS_ADDRESS_MAX + 1];
@@ -48,7 +43,6 @@ static void test_address(void **state)
     uint8_t *copy;
     size_t i;
 
-    (void)state;
     assert_int_equal(length, CW_VERBS_ADDRESS_HEAD + 32);
     assert_null(cw_verbs_address_decode(bytes, length, &back));
     assert_memory_equal(&address, &back, sizeof(back));
@@ -72,7 +66,7 @@ static void test_address(void **state)
     assert_non_null(cw_verbs_address_decode(bytes, length, &back));
 }
 
-static void test_datagram(void **state)
+TEST(test_datagram)
 {
     static const uint8_t words[CW_VERBS_WORDS_MAX] = {1, 2, 3};
     struct cw_verbs_datagram hello = {.kind = CW_VERBS_HELLO,
@@ -93,7 +87,6 @@ static void test_datagram(void **state)
     uint8_t *copy;
     size_t i;
 
-    (void)state;
     assert_true(length <= CW_VERBS_DATAGRAM_MAX);
     assert_null(cw_verbs_datagram_decode(bytes, length, &back));
     assert_int_equal(back.qp, hello.qp);
@@ -124,11 +117,10 @@ static const char *pair(struct cw_verbs_address ours, struct cw_verbs_address th
     return cw_verbs_pair(&ours, &theirs, left, right);
 }
 
-static void test_pair(void **state)
+TEST(test_pair)
 {
     unsigned left, right;
 
-    (void)state;
     assert_null(pair(ethernet(ipv4, NULL), ethernet(ipv4, NULL), &left, &right));
     assert_null(pair(ethernet(ipv4, ipv6), ethernet(ipv6, NULL), &left, &right));
     assert_int_equal(left, 1);
@@ -145,7 +137,7 @@ static void test_pair(void **state)
 }
 
 /* The GIDs fit the route: those of the network device, such as a VLAN, through which the peer is reached. */
-static void test_pair_on_a_device(void **state)
+TEST(test_pair_on_a_device)
 {
     const struct cw_verbs_address ours = ethernet(ipv4, ipv6), theirs = ethernet(ipv6, ipv4);
     static const struct {
@@ -159,7 +151,6 @@ static void test_pair_on_a_device(void **state)
     };
     unsigned left, right;
 
-    (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         left = right = 9;
         assert_int_equal(cw_verbs_pair_on(&ours, cases[i].ours, &theirs, cases[i].theirs, &left, &right),
@@ -170,13 +161,12 @@ static void test_pair_on_a_device(void **state)
 }
 
 /* 20 ms, 40, 80 .. a second, until the end; an end beyond all numbers never comes. */
-static void test_retry(void **state)
+TEST(test_retry)
 {
     struct cw_verbs_retry retry;
     uint64_t now = 1000, last = now;
     unsigned sent = 0;
 
-    (void)state;
     cw_verbs_retry_begin(&retry, now, 20000000, 3000000000u);
     assert_int_equal(retry.next_ns, now + 20000000);
     while (now = retry.next_ns, cw_verbs_retry_step(&retry, now)) {
@@ -192,14 +182,4 @@ static void test_retry(void **state)
     for (sent = 0; sent < 1000; sent++) {
         assert_true(cw_verbs_retry_step(&retry, retry.next_ns));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_address),          cmocka_unit_test(test_datagram), cmocka_unit_test(test_pair),
-        cmocka_unit_test(test_pair_on_a_device), cmocka_unit_test(test_retry),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,12 +3,6 @@
  * os/watch.h: a watched process that is killed is told, and nothing else is; what unauthenticated peers do at the
  * listener has a bound and no consequence.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "runner.h"
 #include "os/clock.h"
 #include "os/watch.h"
 
@@ -148,12 +143,11 @@ static void kill_child(pid_t child)
     assert_int_equal(waitpid(child, &status, 0), child);
 }
 
-static void a_killed_process_is_told(void **state)
+TEST_WITH(a_killed_process_is_told, setup, teardown)
 {
     uint16_t port;
     const pid_t child = start_child(&port);
 
-    (void)state;
     begin_watch(port);
     await_seen();
     assert_true(fcntl(watch.item.fd, F_GETFD) & FD_CLOEXEC);
@@ -167,12 +161,11 @@ static void a_killed_process_is_told(void **state)
 }
 
 /* It ends before this side has seen that the connection is there. */
-static void an_early_death_is_told(void **state)
+TEST_WITH(an_early_death_is_told, setup, teardown)
 {
     uint16_t port;
     const pid_t child = start_child(&port);
 
-    (void)state;
     begin_watch(port);
     usleep(200000);
     kill_child(child);
@@ -180,11 +173,10 @@ static void an_early_death_is_told(void **state)
     assert_int_equal(end_status, UCS_ERR_CONNECTION_RESET);
 }
 
-static void nobody_at_the_port_is_no_death(void **state)
+TEST_WITH(nobody_at_the_port_is_no_death, setup, teardown)
 {
     uint16_t port;
 
-    (void)state;
     assert_true(cw_watch_listen(&listener, &here));
     port = listener.port;
     cw_watch_listener_close(&listener);
@@ -195,7 +187,7 @@ static void nobody_at_the_port_is_no_death(void **state)
 }
 
 /* What listens at the port is another program, which talks. */
-static void bytes_are_no_death(void **state)
+TEST_WITH(bytes_are_no_death, setup, teardown)
 {
     const struct cw_net_options options = {0};
     uint16_t port = 0;
@@ -203,7 +195,6 @@ static void bytes_are_no_death(void **state)
     int accepted = -EAGAIN;
     const uint64_t end = cw_clock_ns() + HANG_NS;
 
-    (void)state;
     assert_true(fd >= 0);
     begin_watch(port);
     while (accepted == -EAGAIN) {
@@ -222,7 +213,7 @@ static void bytes_are_no_death(void **state)
 }
 
 /* Whoever resets the connection while the process listens kills nobody: the watch begins anew, but not for ever. */
-static void a_reset_is_no_death(void **state)
+TEST_WITH(a_reset_is_no_death, setup, teardown)
 {
     const struct cw_net_options options = {0};
     uint16_t port = 0;
@@ -231,7 +222,6 @@ static void a_reset_is_no_death(void **state)
     unsigned resets = 0;
     int accepted;
 
-    (void)state;
     assert_true(fd >= 0);
     begin_watch(port);
     while (resets < 5) {
@@ -261,12 +251,11 @@ static void a_reset_is_no_death(void **state)
 }
 
 /* Unauthenticated peers take up so many places and no more, and who comes behind them still watches. */
-static void unauth_have_a_bound(void **state)
+TEST_WITH(unauth_have_a_bound, setup, teardown)
 {
     int fds[2 * CW_WATCH_UNAUTH];
     unsigned i;
 
-    (void)state;
     assert_true(cw_watch_listen(&listener, &here));
     for (i = 0; i < 2 * CW_WATCH_UNAUTH; i++) {
         fds[i] = connect_unauth();
@@ -289,14 +278,13 @@ static void unauth_have_a_bound(void **state)
 }
 
 /* One port serves all addresses, and the bound counts watchers of all together. */
-static void several_addresses_have_one_port(void **state)
+TEST_WITH(several_addresses_have_one_port, setup, teardown)
 {
     const struct cw_net_address second = {.family = CW_NET_IPV4, .bytes = {127, 0, 0, 2}};
     const struct cw_net_address foreign = {.family = CW_NET_IPV4, .bytes = {192, 0, 2, 1}}; /* of no interface */
     struct cw_net_address to = second;
     uint16_t port;
 
-    (void)state;
     assert_true(cw_watch_listen(&listener, &here));
     port = listener.port;
     assert_false(cw_watch_listen(&listener, &foreign));
@@ -313,12 +301,11 @@ static void several_addresses_have_one_port(void **state)
 }
 
 /* Neither side takes a descriptor of the upper half of those that the process may have. */
-static void descriptors_are_left(void **state)
+TEST_WITH(descriptors_are_left, setup, teardown)
 {
     struct rlimit before, limit;
     int fds[32], num = 0, unauth;
 
-    (void)state;
     assert_true(cw_watch_listen(&listener, &here));
     unauth = connect_unauth();
     settle();
@@ -346,20 +333,4 @@ static void descriptors_are_left(void **state)
     }
     cw_net_close(unauth);
     assert_int_equal(ends, 0);
-}
-
-int main(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_killed_process_is_told, setup, teardown),
-        cmocka_unit_test_setup_teardown(an_early_death_is_told, setup, teardown),
-        cmocka_unit_test_setup_teardown(nobody_at_the_port_is_no_death, setup, teardown),
-        cmocka_unit_test_setup_teardown(bytes_are_no_death, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_reset_is_no_death, setup, teardown),
-        cmocka_unit_test_setup_teardown(unauth_have_a_bound, setup, teardown),
-        cmocka_unit_test_setup_teardown(several_addresses_have_one_port, setup, teardown),
-        cmocka_unit_test_setup_teardown(descriptors_are_left, setup, teardown),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

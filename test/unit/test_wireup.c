@@ -3,15 +3,10 @@
  * Both ends of an endpoint dial at once (connect/wireup.c), without a network: which dial is taken, and that the other
  * one is silenced where its hello could still follow (EP-7).
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "runner.h"
 #include "connect/connect.h"
 #include "core/lanes.h"
 #include "wire/hello.h"
@@ -131,22 +126,20 @@ static int meet(uint64_t peer_uid, int our_hello_is_unseen, struct ucp_ep **ep_p
     return status == UCS_OK;
 }
 
-static void the_smaller_uid_wins(void **state)
+TEST_WITH(the_smaller_uid_wins, set_up, tear_down)
 {
     struct ucp_ep *ep;
 
-    (void)state;
     assert_false(meet(OURS + 1, 0, &ep));
     assert_int_equal(ep->state, CW_EP_DIALING);
     assert_ptr_equal(ep->conn, &conns[DIALLED]);
     assert_int_equal(abandoned[DIALLED], 0);
 }
 
-static void the_greater_uid_gives_way(void **state)
+TEST_WITH(the_greater_uid_gives_way, set_up, tear_down)
 {
     struct ucp_ep *ep;
 
-    (void)state;
     assert_true(meet(OURS - 1, 0, &ep));
     assert_int_equal(ep->state, CW_EP_OPEN);
     assert_ptr_equal(ep->conn, &conns[CAME]);
@@ -156,12 +149,11 @@ static void the_greater_uid_gives_way(void **state)
 }
 
 /* Whatever the uids: the hello must not be said any more, for the peer would give up its own dial for it. */
-static void what_the_peer_has_not_seen_it_never_sees(void **state)
+TEST_WITH(what_the_peer_has_not_seen_it_never_sees, set_up, tear_down)
 {
     struct ucp_ep *ep;
     int i;
 
-    (void)state;
     for (i = 0; i < 2; i++) {
         assert_true(meet(i == 0 ? OURS + 1 : OURS - 1, 1, &ep));
         assert_ptr_equal(ep->conn, &conns[CAME]);
@@ -175,7 +167,7 @@ static void what_the_peer_has_not_seen_it_never_sees(void **state)
 
 /* FLU-5: a flush of an unused endpoint waits for the connection, also when the peer's system has taken the dial. Only a
  * transport that knows the peer to be there spares one without error handling that wait. */
-static void a_flush_waits_for_the_connection(void **state)
+TEST_WITH(a_flush_waits_for_the_connection, set_up, tear_down)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
     struct ucp_ep *ep = cw_ep_new(worker, cw_peer_get(worker, OURS + 1, NULL, 0), 0);
@@ -183,7 +175,6 @@ static void a_flush_waits_for_the_connection(void **state)
     ucs_status_ptr_t flush;
     int i;
 
-    (void)state;
     cw_request_pool_init(&worker->requests, 0);
     ep->conn = &conns[DIALLED];
     cw_ep_set_state(ep, CW_EP_DIALING);
@@ -261,7 +252,7 @@ static ucs_status_t come(const struct cw_lane_hello *hello)
 }
 
 /* Whatever is wrong with a hello of a further lane: nobody comes in, and no endpoint is made. */
-static void lying_hellos_open_no_lane(void **state)
+TEST_WITH(lying_hellos_open_no_lane, set_up, tear_down)
 {
     struct ucp_ep *ep = open_with_token();
     struct cw_lane_hello right = {.source_uid = OURS + 1, .target_uid = OURS, .number = 7, .lane = 2}, lie;
@@ -269,7 +260,6 @@ static void lying_hellos_open_no_lane(void **state)
     size_t length, bit;
     unsigned i;
 
-    (void)state;
     memcpy(right.token, ep->lanes->token, sizeof(right.token));
     for (i = 0; i < 8 * CW_LANE_TOKEN; i++) {
         lie = right;
@@ -314,13 +304,12 @@ static void lying_hellos_open_no_lane(void **state)
 }
 
 /* What is told of lanes that cannot be ends the endpoint, or is passed over. */
-static void lying_packets_about_lanes(void **state)
+TEST_WITH(lying_packets_about_lanes, set_up, tear_down)
 {
     struct ucp_ep *ep = open_with_token();
     struct cw_wire_lane packet;
     unsigned kind, lane;
 
-    (void)state;
     for (kind = 0; kind < 256; kind++) {
         for (lane = 0; lane < 256; lane++) {
             packet = (struct cw_wire_lane){
@@ -335,18 +324,4 @@ static void lying_packets_about_lanes(void **state)
     }
     ep->conn = NULL;
     cw_ep_set_state(ep, CW_EP_FAILED);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(the_smaller_uid_wins, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(the_greater_uid_gives_way, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_the_peer_has_not_seen_it_never_sees, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_flush_waits_for_the_connection, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(lying_hellos_open_no_lane, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(lying_packets_about_lanes, set_up, tear_down),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

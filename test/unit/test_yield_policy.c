@@ -3,13 +3,7 @@
  * When progress that finds nothing gives its processor away (core/yield_policy.h): not while nobody wants it, always to
  * those who give it back soon, seldom to those who do not.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "runner.h"
 #include "config/config.h"
 #include "core/context.h"
 #include "core/yield_policy.h"
@@ -48,21 +42,19 @@ static unsigned spin(struct cw_yield_policy *policy, uint64_t *now, uint64_t yie
     return yields;
 }
 
-static void nobody_yields_who_lost_nothing(void **state)
+TEST(nobody_yields_who_lost_nothing)
 {
     struct cw_yield_policy policy = {0};
     uint64_t now = MSEC;
 
-    (void)state;
     assert_int_equal(spin(&policy, &now, USEC / 2), 0);
 }
 
-static void who_is_alone_tries_seldom(void **state)
+TEST(who_is_alone_tries_seldom)
 {
     struct cw_yield_policy policy = {0};
     uint64_t now = MSEC, tried = 0;
 
-    (void)state;
     for (int i = 0; i < 10000; i++) { /* 100 seconds, with a gap in each hundredth */
         cw_yield_lost(&policy, ticks(now));
         tried += spin(&policy, &now, USEC / 2);
@@ -70,12 +62,11 @@ static void who_is_alone_tries_seldom(void **state)
     assert_in_range(tried, 2, 2000);
 }
 
-static void who_meets_one_that_gives_way_goes_on(void **state)
+TEST(who_meets_one_that_gives_way_goes_on)
 {
     struct cw_yield_policy policy = {0};
     uint64_t now = MSEC;
 
-    (void)state;
     cw_yield_lost(&policy, ticks(now));
     assert_false(cw_yield_is_habit(&policy));
     for (int i = 0; i < 100; i++) {
@@ -88,11 +79,10 @@ static void who_meets_one_that_gives_way_goes_on(void **state)
     assert_in_range(spin(&policy, &now, 20 * USEC), 300, 400);
 }
 
-static void a_yield_that_took_long_by_itself_met_nobody(void **state)
+TEST(a_yield_that_took_long_by_itself_met_nobody)
 {
     struct cw_yield_policy policy = {0};
 
-    (void)state;
     cw_yield_lost(&policy, 1);
     for (unsigned i = 0; i < CW_YIELD_TRIES; i++) {
         assert_int_not_equal(policy.yields, 0);
@@ -114,13 +104,12 @@ static uint64_t try_in_vain(struct cw_yield_policy *policy, uint64_t at)
 }
 
 /* Twice as long each time, but not for ever; and as short as at first when somebody was met meanwhile. */
-static void rests_are_bounded_and_forgotten(void **state)
+TEST(rests_are_bounded_and_forgotten)
 {
     struct cw_yield_policy policy = {0};
     uint64_t at = 1, first, rest, next;
     unsigned doublings = 0;
 
-    (void)state;
     first = rest = try_in_vain(&policy, at);
     for (int i = 0; i < 40; i++, rest = next) {
         at += rest;
@@ -139,13 +128,12 @@ static void rests_are_bounded_and_forgotten(void **state)
     assert_true(policy.rest_until - at == first);
 }
 
-static void who_meets_one_that_only_computes_keeps_its_turns(void **state)
+TEST(who_meets_one_that_only_computes_keeps_its_turns)
 {
     struct cw_yield_policy policy = {0};
     uint64_t now = MSEC, given = 0;
     const uint64_t turn = 4 * MSEC;
 
-    (void)state;
     for (int i = 0; i < 1000; i++) { /* its own turn, then that of the other one */
         cw_yield_lost(&policy, ticks(now));
         while (policy.yields > 0) {
@@ -158,7 +146,7 @@ static void who_meets_one_that_only_computes_keeps_its_turns(void **state)
 }
 
 /* Processes that outnumber processors have their own way of waiting; threads that share a worker have not. */
-static void without_being_told_only_shared_workers_give_way(void **state)
+TEST(without_being_told_only_shared_workers_give_way)
 {
     static const struct {
         int setting;
@@ -170,7 +158,6 @@ static void without_being_told_only_shared_workers_give_way(void **state)
     static struct ucp_worker worker;
     size_t i;
 
-    (void)state;
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         config.progress_yield = cases[i].setting;
         worker.context = &context;
@@ -180,19 +167,4 @@ static void without_being_told_only_shared_workers_give_way(void **state)
         assert_int_equal(worker.yield_policy.yields > 0, cases[i].gives_way);
         assert_int_equal(worker.yield_policy.rest_until == UINT64_MAX, !cases[i].gives_way);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nobody_yields_who_lost_nothing),
-        cmocka_unit_test(who_is_alone_tries_seldom),
-        cmocka_unit_test(who_meets_one_that_gives_way_goes_on),
-        cmocka_unit_test(a_yield_that_took_long_by_itself_met_nobody),
-        cmocka_unit_test(rests_are_bounded_and_forgotten),
-        cmocka_unit_test(who_meets_one_that_only_computes_keeps_its_turns),
-        cmocka_unit_test(without_being_told_only_shared_workers_give_way),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
