@@ -220,7 +220,7 @@ void cw_buffer_check(const struct cw_buffer *buffer);
 void cw_buffer_free(struct cw_buffer *buffer);
 
 /*
- * Memory for a user-provided request (OPA-6, CTX-21): the library's bytes end at ->handle, which is aligned to
+ * Memory for a user-provided request (OPA-6, CTX-21, CTX-22): the library's bytes end at ->handle, which is aligned to
  * 8 bytes and not to 16; CW_GUARD_BYTES above it and below the reported size are guarded.
  */
 struct cw_user_request {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Requests and their pool (core/request.h): who owns the memory when, which callbacks run, and how often
- * (CTX-20 to CTX-24, R3, R4, R5, R7, ABU-20). The worker and the context are as bare as the pool needs them.
+ * (CTX-23, CTX-24, CTX-28, R3). The worker and the context are as bare as the pool needs them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -59,13 +59,6 @@ static void on_done(void *handle, ucs_status_t status, void *user_data)
     if (inside != NULL) {
         inside(handle);
     }
-}
-
-static void on_received(void *handle, ucs_status_t status, const ucp_tag_recv_info_t *info, void *user_data)
-{
-    assert_int_equal(info->sender_tag, 0x1234);
-    assert_int_equal(info->length, 99);
-    on_done(handle, status, user_data);
 }
 
 static void let_go(struct cw_request *request)
@@ -249,167 +242,6 @@ TEST_WITH(completion_tells_status_then_callback, set_up, tear_down)
     cw_request_release(request, 0);
     assert_int_equal(cw_request_pool_in_use(&worker->requests), 0);
     assert_int_equal(calls, 1);
-}
-
-TEST_WITH(receives_get_their_info, set_up, tear_down)
-{
-    ucp_request_param_t param = with_callback();
-    struct cw_request *request;
-
-    param.cb.recv = on_received;
-    request = cw_request_get(worker, &param, CW_REQUEST_TAG_RECV);
-    request->info = (ucp_tag_recv_info_t){.sender_tag = 0x1234, .length = 99};
-    cw_request_complete(request, UCS_OK);
-    check_called(1, cw_request_handle(request), UCS_OK);
-    cw_request_release(request, 1);
-}
-
-/* Callback and user data count under their mask only. */
-TEST_WITH(attributes_count_under_their_mask, set_up, tear_down)
-{
-    ucp_request_param_t param = with_callback();
-    struct cw_request *request;
-
-    param.op_attr_mask = 0;
-    request = cw_request_get(worker, &param, CW_REQUEST_SEND);
-    assert_null(request->user_data);
-    cw_request_complete(request, UCS_OK);
-    assert_int_equal(calls, 0);
-    cw_request_release(request, 1);
-
-    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK;
-    request = cw_request_get(worker, &param, CW_REQUEST_SEND);
-    cw_request_complete(request, UCS_OK);
-    assert_int_equal(calls, 1);
-    assert_null(seen_data);
-    cw_request_release(request, 1);
-}
-
-/* R4: ucp_request_release keeps the callback of an operation under way, ucp_request_free drops it. */
-TEST_WITH(release_before_completion_keeps_the_callback_and_free_drops_it, set_up, tear_down)
-{
-    ucp_request_param_t param = with_callback();
-    struct cw_request *request;
-    int keeps;
-
-    for (keeps = 0; keeps < 2; keeps++) {
-        request = cw_request_get(worker, &param, CW_REQUEST_SEND);
-        cw_request_release(request, keeps);
-        assert_int_equal(cw_request_pool_in_use(&worker->requests), 1);
-        assert_int_equal(calls, 0);
-        cw_request_release(request, !keeps); /* the first word counts */
-        cw_request_complete(request, UCS_OK);
-        assert_int_equal(calls, (unsigned)keeps);
-        assert_int_equal(cw_request_pool_in_use(&worker->requests), 0);
-    }
-    check_called(1, cw_request_handle(request), UCS_OK);
-}
-
-/* R5: the status stays readable, and the object is given out only once. */
-TEST_WITH(a_double_release_is_harmless, set_up, tear_down)
-{
-    struct cw_request *request, *first, *second;
-
-    request = cw_request_get(worker, NULL, CW_REQUEST_SEND);
-    cw_request_complete(request, UCS_ERR_MESSAGE_TRUNCATED);
-    cw_request_release(request, 0);
-    cw_request_release(request, 0);
-    cw_request_release(request, 1);
-    assert_int_equal(cw_request_pool_in_use(&worker->requests), 0);
-    assert_int_equal(request->status, UCS_ERR_MESSAGE_TRUNCATED);
-    assert_true(request->flags & CW_REQUEST_COMPLETED);
-    first = cw_request_get(worker, NULL, CW_REQUEST_SEND);
-    second = cw_request_get(worker, NULL, CW_REQUEST_SEND);
-    assert_ptr_not_equal(first, second);
-    assert_int_equal(cw_request_pool_in_use(&worker->requests), 2);
-    cw_request_put(first);
-    cw_request_put(second);
-}
-
-static void release_inside(void *handle)
-{
-    cw_request_release(cw_request_of(handle), 0);
-    assert_int_equal(cw_request_pool_in_use(&worker->requests), 1); /* still in use by its own completion */
-    cw_request_release(cw_request_of(handle), 1);
-}
-
-TEST_WITH(a_callback_may_release_its_request, set_up, tear_down)
-{
-    ucp_request_param_t param = with_callback();
-    struct cw_request *request, *next;
-
-    inside = release_inside;
-    request = cw_request_get(worker, &param, CW_REQUEST_SEND);
-    cw_request_complete(request, UCS_OK);
-    assert_int_equal(calls, 1);
-    assert_int_equal(cw_request_pool_in_use(&worker->requests), 0);
-    assert_int_equal(request->status, UCS_OK);
-    cw_request_release(request, 0);
-    assert_int_equal(cw_request_pool_in_use(&worker->requests), 0);
-    inside = NULL;
-    next = cw_request_get(worker, NULL, CW_REQUEST_SEND);
-    assert_ptr_equal(next, request);
-    assert_int_equal(next->flags, 0);
-    cw_request_put(next);
-}
-
-static struct cw_request *chained;
-
-static void start_another_inside(void *handle)
-{
-    cw_request_release(cw_request_of(handle), 0);
-    inside = NULL;
-    chained = cw_request_get(worker, NULL, CW_REQUEST_SEND);
-    assert_ptr_not_equal(chained, cw_request_of(handle));
-}
-
-/* What a callback posts does not get the object whose callback runs. */
-TEST_WITH(a_callback_may_start_another_request, set_up, tear_down)
-{
-    ucp_request_param_t param = with_callback();
-    struct cw_request *request;
-
-    inside = start_another_inside;
-    request = cw_request_get(worker, &param, CW_REQUEST_SEND);
-    cw_request_complete(request, UCS_OK);
-    assert_int_equal(cw_request_pool_in_use(&worker->requests), 1);
-    assert_int_equal(chained->flags, 0);
-    cw_request_put(chained);
-}
-
-/* FIELD_REQUEST: CW_REQUEST_SIZE bytes below the handle are the library's, at 8 bytes' alignment; above is nothing of
- * ours, and neither is the pool touched (CTX-20, CTX-22, R7, ABU-20). */
-TEST_WITH(a_users_request_stays_within_its_bytes, set_up, tear_down)
-{
-    ucp_request_param_t param = with_callback();
-    struct cw_request *request;
-    size_t shift, i;
-    char *memory;
-
-    assert_true(CW_REQUEST_SIZE <= 256);
-    for (shift = 0; shift < 64; shift += 8) {
-        calls = 0;
-        memory = aligned_alloc(64, 64 + 256 + 64);
-        assert_non_null(memory);
-        memset(memory, 0x77, 64 + 256 + 64);
-        param.op_attr_mask |= UCP_OP_ATTR_FIELD_REQUEST;
-        param.request = memory + shift + CW_REQUEST_SIZE;
-        request = cw_request_get(worker, &param, CW_REQUEST_SEND);
-        assert_ptr_equal(cw_request_handle(request), param.request);
-        memset(cw_request_state(request), 0x55, CW_REQUEST_STATE_SIZE);
-        cw_request_complete(request, UCS_ERR_IO_ERROR);
-        check_called(1, param.request, UCS_ERR_IO_ERROR);
-        assert_int_equal(request->status, UCS_ERR_IO_ERROR);
-        cw_request_release(request, 0); /* not ours to free */
-        cw_request_put(request);
-        for (i = 0; i < 64 + 256 + 64; i++) {
-            assert_true((i >= shift && i < shift + CW_REQUEST_SIZE) || memory[i] == 0x77);
-        }
-        free(memory);
-    }
-    assert_int_equal(cw_request_pool_in_use(&worker->requests), 0);
-    assert_null(worker->requests.chunks);
-    assert_int_equal(inits, 0);
 }
 
 static void free_inside(void *handle)
