@@ -169,7 +169,8 @@ def talk(program, libs, tls, first):
 def refuse(program, libs, tls, first):
     """The side that answers says why, and neither side takes harm."""
     (begun, told), (answered, said) = pair(program, libs, tls, first, True)
-    why = re.search(r"version \d+ of the protocol|(no|not a) handshake of this protocol|another version", told + said)
+    reason = r"version \d+ of the protocol|(no|not a) (handshake|greeting) of this protocol|another version"
+    why = re.search(reason, told + said)
     return begun == 0 and "REFUSED" in told and answered == 0 and "NOTHING CAME" in said and why is not None
 
 
