@@ -3,8 +3,8 @@
 # out.
 
 if(NOT CMAKE_SYSTEM_NAME STREQUAL "Linux")
-    message(FATAL_ERROR "Causeway is for Linux; on '${CMAKE_SYSTEM_NAME}' it would need other shared memory, another "
-        "poller and other copies between processes (src/os).")
+    message(FATAL_ERROR "Causeway is for Linux; on '${CMAKE_SYSTEM_NAME}' src/os would need counterparts of Linux's "
+        "system calls (docs/operate/platforms.md).")
 elseif(NOT CMAKE_SIZEOF_VOID_P EQUAL 8)
     message(FATAL_ERROR "Causeway is for processors with addresses of 64 bits; build without -m32 and the like. The "
         "structures of its interface, and memory of peers that is named by address, are laid out for them.")

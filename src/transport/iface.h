@@ -226,7 +226,7 @@ struct cw_iface {
 
 struct cw_conn {
     struct cw_iface *iface;
-    void *user;                 /* set by the core; NULL until accepted or dialled */
+    void *user;                 /* of the core: set by the transport in `dial`, by the core in `accept` */
     struct cw_conn *next_old;   /* set by the core: list of dials to be closed */
     /* The largest packet that send_bcopy accepts here, if that is more than max_bcopy: for packets that the peer need
      * not copy. It may change in any call; a larger packet gets CW_AGAIN. */

@@ -4,6 +4,7 @@
  * break the contract: the program then succeeds if, and only if, some test fails. CW_LEAVE_OUT names a test (with `*`
  * and `?`) that what is below the transport cannot pass; the output says so.
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,18 @@ static int wanted(const char *name, char **names, int count)
     return count == 0;
 }
 
+static bool is_group(const char *name)
+{
+    size_t i;
+
+    for (i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
+        if (strcmp(groups[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int main(int argc, char **argv)
 {
     int broken = argc > 1 && strcmp(argv[1], "--broken") == 0;
@@ -52,6 +65,12 @@ int main(int argc, char **argv)
     alarm(600); /* a call that does not return ends the program */
     argc -= 1 + broken;
     argv += 1 + broken;
+    for (i = 0; i < (size_t)argc; i++) {
+        if (!is_group(argv[i])) {
+            fprintf(stderr, "there is no group '%s'\n", argv[i]);
+            return 2;
+        }
+    }
     for (i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
         if (wanted(groups[i].name, argv, argc)) {
             failed += groups[i].run();

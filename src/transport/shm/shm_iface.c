@@ -3,7 +3,7 @@
  * The interface of the shared memory transport: listening socket, address, table of slots.
  *
  * Address: OFFSET 0 SIZE 8 place (host and namespace), 8/8 token (name of the socket; bit 0: cross-process copies are
- * allowed). Both are valid only on the same host, hence in host byte order.
+ * allowed), 16/1 version of the handshake. Valid only on the same host, hence in host byte order.
  */
 #include "transport/shm/shm.h"
 
