@@ -252,7 +252,8 @@ void cw_ep_watch(struct ucp_ep *ep, struct cw_conn *conn);
 
 /* The connection is established. Queued requests are sent in the reap of this progress, after the transport's reply. */
 void cw_ep_opened(struct ucp_ep *ep, struct cw_conn *conn);
-/* Fails all requests of the endpoint from the next progress on and reports once. Safe in upcalls. */
+/* Fails the endpoint: all its requests complete, and it is reported once, at the end of this or the next progress.
+ * Safe in upcalls. */
 void cw_ep_fail(struct ucp_ep *ep, ucs_status_t status);
 /* Writes why a failed endpoint failed, as one line: its status, how its connection ended, and what to do. */
 void cw_ep_explain(const struct ucp_ep *ep, char *text, size_t size);
