@@ -5,8 +5,9 @@
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { MOST = 128 };
+enum { MOST = 256 };
 
 static const struct cw_test_entry *entries[MOST];
 static size_t count;
@@ -27,15 +28,30 @@ static int by_line(const void *one, const void *other)
     return (*a)->line - (*b)->line;
 }
 
-int cw_tests_run(CMFixtureFunction setup, CMFixtureFunction teardown)
+static int run(const char *file, CMFixtureFunction setup, CMFixtureFunction teardown)
 {
-    static struct CMUnitTest tests[MOST];
+    struct CMUnitTest tests[MOST];
+    size_t chosen = 0;
 
     qsort(entries, count, sizeof(entries[0]), by_line);
     for (size_t i = 0; i < count; i++) {
-        tests[i] = entries[i]->test;
+        const size_t length = strlen(entries[i]->file), end = strlen(file);
+
+        if (length >= end && strcmp(entries[i]->file + length - end, file) == 0) {
+            tests[chosen++] = entries[i]->test;
+        }
     }
-    return _cmocka_run_group_tests("tests", tests, count, setup, teardown);
+    return _cmocka_run_group_tests(*file == '\0' ? "tests" : file, tests, chosen, setup, teardown);
+}
+
+int cw_tests_run(CMFixtureFunction setup, CMFixtureFunction teardown)
+{
+    return run("", setup, teardown);
+}
+
+int cw_tests_run_file(const char *name)
+{
+    return run(name, NULL, NULL);
 }
 
 int cw_tests_main(int argc, char **argv)

@@ -16,6 +16,7 @@
 /* Not for use but by the macros below. */
 struct cw_test_entry {
     struct CMUnitTest test;
+    const char *file;
     int line;
 };
 
@@ -26,7 +27,8 @@ void cw_test_add(const struct cw_test_entry *entry);
     static void name(void **state);                                                                     \
     __attribute__((constructor)) static void name##_add(void)                                           \
     {                                                                                                   \
-        static const struct cw_test_entry entry = {{#name, name, setup, teardown, NULL}, __LINE__};     \
+        static const struct cw_test_entry entry = {{#name, name, setup, teardown, NULL}, __FILE__,       \
+                                                    __LINE__};                                          \
                                                                                                         \
         cw_test_add(&entry);                                                                            \
     }                                                                                                   \
@@ -37,6 +39,8 @@ void cw_test_add(const struct cw_test_entry *entry);
 /* Runs all tests of the program, with functions before the first and behind the last, either of which may be NULL.
  * Returns how many failed. */
 int cw_tests_run(CMFixtureFunction setup, CMFixtureFunction teardown);
+/* The same with the tests of one file, whose name ends so, and no other functions. */
+int cw_tests_run_file(const char *name);
 /* The main of a program: runs all tests, or those whose names match argv[1], of which there must be one. */
 int cw_tests_main(int argc, char **argv);
 

@@ -209,12 +209,12 @@ static ucs_status_t start(struct bench *bench, unsigned side, enum shape shape, 
 }
 
 /* Every shape, some lengths, in both directions. */
-static void test_shapes(void **state)
+RIG_TEST(test_shapes)
 {
     struct bench bench;
     uint64_t seed = 1;
 
-    bench_begin(&bench, *state);
+    bench_begin(&bench, rig);
     for (unsigned shape = 0; shape < SHAPES; shape++) {
         const size_t max = max_of(limits(&bench), shape);
         const size_t lengths[] = {1, 8, max / 3, max - 1, max};
@@ -253,12 +253,12 @@ static uint64_t result_of(enum cw_access_op op, uint64_t before, uint64_t operan
     return results[op];
 }
 
-static void test_atomics(void **state)
+RIG_TEST(test_atomics)
 {
     uint64_t before, fetched, now;
     struct bench bench;
 
-    bench_begin(&bench, *state);
+    bench_begin(&bench, rig);
     for (unsigned i = 0; i < 4 * CW_ACCESS_OPS; i++) {
         const enum cw_access_op op = i % CW_ACCESS_OPS;
         const int fetches = i / CW_ACCESS_OPS % 2;
@@ -284,14 +284,14 @@ static void test_atomics(void **state)
 }
 
 /* Puts that nobody is told of are there when a flush ends. */
-static void test_flush(void **state)
+RIG_TEST(test_flush)
 {
     struct bench bench;
     struct access *flush;
     ucs_status_t status;
     unsigned count = 0;
 
-    bench_begin(&bench, *state);
+    bench_begin(&bench, rig);
     while (limits(&bench)->max_put_short >= 8 && count < 100) {
         struct cw_access_target target = bench.target[1];
         const uint64_t value = cw_hash_mix(count);
@@ -356,12 +356,12 @@ static ucs_status_t send_registered(const struct bench *bench, uint64_t number, 
 }
 
 /* The completion of the last of three packets says that the device has read the memory of all. */
-static void test_registered(void **state)
+RIG_TEST(test_registered)
 {
     struct bench bench;
 
     cw_rig_need(cw_subject.transport->packets->send_registered != NULL, "packets out of registered memory");
-    bench_begin(&bench, *state);
+    bench_begin(&bench, rig);
     const size_t max = bench.ends[0]->conn->iface->limits.max_registered - sizeof(uint64_t);
     const size_t lengths[] = {1, (max < THIRD) ? max : THIRD, 100, (max < 3000) ? max : 3000};
     struct access *access = NULL;
@@ -388,14 +388,14 @@ static void test_registered(void **state)
 }
 
 /* After a close the device does not read the memory any more, not even for packets that nobody waits for. */
-static void test_registered_close(void **state)
+RIG_TEST(test_registered_close)
 {
     static char copy[BYTES];
     struct cw_access_iov payload;
     struct bench bench;
 
     cw_rig_need(cw_subject.transport->packets->send_registered != NULL, "packets out of registered memory");
-    bench_begin(&bench, *state);
+    bench_begin(&bench, rig);
     fill(bench.memory[0], BYTES, 1);
     memcpy(copy, bench.memory[0], BYTES);
     num_came = 0;
@@ -425,15 +425,15 @@ static void on_packet(struct cw_end *end, uint8_t id, const void *data, size_t l
 }
 
 /* A packet is handed up when the put before it is there; a put after fetches does not change what they bring. */
-static void test_order(void **state)
+RIG_TEST(test_order)
 {
-    const struct cw_access_limits *ours = &((const struct cw_rig *)*state)->a->iface->limits.access;
+    const struct cw_access_limits *ours = &((const struct cw_rig *)rig)->a->iface->limits.access;
     struct bench bench;
     ucs_status_t status;
 
     cw_rig_need(group() != NULL, "access to the memory of the peer");
     cw_rig_need(ours->in_order && max_of(ours, PUT_BCOPY) >= 8 && max_of(ours, GET_BCOPY) >= 8, "accesses in order");
-    bench_begin(&bench, *state);
+    bench_begin(&bench, rig);
     seen = 0;
     bench.ends[1]->on_packet = on_packet;
     bench.ends[1]->arg = bench.memory[1];
@@ -479,15 +479,15 @@ static void refused(struct bench *bench, enum shape shape, const struct cw_acces
     cw_rig_connect(bench->rig, bench->rig->a, bench->rig->b, &bench->ends[0], &bench->ends[1]);
 }
 
-static void test_refused(void **state)
+RIG_TEST(test_refused)
 {
     struct cw_access_target target;
     struct cw_memh *narrow;
     struct bench bench;
 
     cw_rig_need(group() != NULL, "access to the memory of the peer");
-    cw_rig_need(((const struct cw_rig *)*state)->a->iface->limits.access.max_put_bcopy > 0, "puts");
-    bench_begin(&bench, *state);
+    cw_rig_need(((const struct cw_rig *)rig)->a->iface->limits.access.max_put_bcopy > 0, "puts");
+    bench_begin(&bench, rig);
     memset(bench.memory[0], 0x11, BYTES);
     target = bench.target[1];
     target.key.word[0] ^= 0x5a5a;
@@ -540,12 +540,12 @@ static void nothing_lands(struct bench *bench, const char *what)
 }
 
 /* The peer hears of it, whether the device reads memory of the core for these puts (PUT_ZCOPY) or not. */
-static void test_close(void **state)
+RIG_TEST(test_close)
 {
     struct bench bench;
     unsigned count;
 
-    bench_begin(&bench, *state);
+    bench_begin(&bench, rig);
     for (unsigned round = 0; round < 2 * cw_scaled(20); round++) {
         count = start_many(&bench, (round % 2 == 0) ? PUT_BCOPY : PUT_ZCOPY);
         for (unsigned i = 0; i < round / 2 % 4; i++) {
@@ -601,13 +601,13 @@ static void end_fetches(struct bench *bench, enum end how)
 
 /* After close_conn, after `abandon`, and once `stopping` says so, nothing is written to the memory of a fetch; fetches
  * of another connection, into the second half of the memory, end as they would. */
-static void test_close_fetches(void **state)
+RIG_TEST(test_close_fetches)
 {
     struct bench bench, other;
     struct access *fetch;
     unsigned count;
 
-    bench_begin(&bench, *state);
+    bench_begin(&bench, rig);
     other = bench;
     cw_rig_connect(bench.rig, bench.rig->a, bench.rig->b, &other.ends[0], &other.ends[1]);
     for (unsigned round = 0; round < 6 * cw_scaled(20) && max_of(limits(&bench), GET_BCOPY) >= 64; round++) {
@@ -657,27 +657,14 @@ static void test_close_fetches(void **state)
 }
 
 /* The core gives memory back to the program after this alone, whatever a writer still has under way. */
-static void test_dereg(void **state)
+RIG_TEST(test_dereg)
 {
     struct bench bench;
 
-    bench_begin(&bench, *state);
+    bench_begin(&bench, rig);
     (void)start_many(&bench, PUT_BCOPY);
     group()->domain->dereg(bench.memh[1]);
     bench.memh[1] = NULL;
     nothing_lands(&bench, "dereg");
     bench_end(&bench);
-}
-
-int cw_group_access(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shapes),        cmocka_unit_test(test_atomics),
-        cmocka_unit_test(test_flush),         cmocka_unit_test(test_order),
-        cmocka_unit_test(test_refused),       cmocka_unit_test(test_close),
-        cmocka_unit_test(test_close_fetches), cmocka_unit_test(test_dereg),
-        cmocka_unit_test(test_registered),    cmocka_unit_test(test_registered_close),
-    };
-
-    return cw_rig_run("access", tests, sizeof(tests) / sizeof(tests[0]));
 }

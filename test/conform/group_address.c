@@ -6,11 +6,10 @@
 #include "rig.h"
 #include "stream.h"
 
-static void test_table_is_complete(void **state)
+RIG_TEST(test_table_is_complete)
 {
     const struct cw_transport *transport = cw_subject.transport;
 
-    (void)state;
     assert_non_null(transport->name);
     assert_true(strlen(transport->name) > 0 && strlen(transport->name) < CW_DEVICE_NAME_MAX);
     assert_int_not_equal(transport->wire_id, 0);
@@ -22,9 +21,8 @@ static void test_table_is_complete(void **state)
     assert_non_null(transport->packets->send_bcopy);
 }
 
-static void test_devices(void **state)
+RIG_TEST(test_devices)
 {
-    struct cw_rig *rig = *state;
     struct cw_device devices[CW_MAX_DEVICES];
     unsigned count, i, j;
 
@@ -45,9 +43,8 @@ static void test_devices(void **state)
     }
 }
 
-static void test_limits(void **state)
+RIG_TEST(test_limits)
 {
-    struct cw_rig *rig = *state;
     const struct cw_limits *limits = &rig->a->iface->limits;
 
     /* what the core sends in one piece whatever the transport: a hello's worth of bcopy */
@@ -61,9 +58,8 @@ static void test_limits(void **state)
     assert_non_null(rig->a->iface->upcalls);
 }
 
-static void test_address_is_constant(void **state)
+RIG_TEST(test_address_is_constant)
 {
-    struct cw_rig *rig = *state;
     struct cw_side *a = rig->a;
     uint8_t buffer[CW_ADDRESS_MAX];
     struct cw_end *one, *other;
@@ -83,9 +79,8 @@ static void test_address_is_constant(void **state)
     }
 }
 
-static void test_reachable(void **state)
+RIG_TEST(test_reachable)
 {
-    struct cw_rig *rig = *state;
     const char *why = NULL;
     uint8_t *copy = malloc(rig->b->address_length);
 
@@ -134,9 +129,8 @@ static void close_dials(struct cw_rig *rig)
     cw_rig_settle(rig);
 }
 
-static void test_truncated_addresses(void **state)
+RIG_TEST(test_truncated_addresses)
 {
-    struct cw_rig *rig = *state;
     uint8_t longer[CW_ADDRESS_MAX];
     size_t length;
 
@@ -150,9 +144,8 @@ static void test_truncated_addresses(void **state)
     close_dials(rig);
 }
 
-static void test_random_addresses(void **state)
+RIG_TEST(test_random_addresses)
 {
-    struct cw_rig *rig = *state;
     uint8_t bytes[300];
     uint64_t seed;
     size_t length;
@@ -169,9 +162,8 @@ static void test_random_addresses(void **state)
     close_dials(rig);
 }
 
-static void test_damaged_addresses(void **state)
+RIG_TEST(test_damaged_addresses)
 {
-    struct cw_rig *rig = *state;
     uint8_t bytes[CW_ADDRESS_MAX];
     unsigned under_way = 0;
     size_t i, bit;
@@ -188,16 +180,4 @@ static void test_damaged_addresses(void **state)
         }
     }
     close_dials(rig);
-}
-
-int cw_group_address(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table_is_complete),   cmocka_unit_test(test_devices),
-        cmocka_unit_test(test_limits),              cmocka_unit_test(test_address_is_constant),
-        cmocka_unit_test(test_reachable),           cmocka_unit_test(test_truncated_addresses),
-        cmocka_unit_test(test_random_addresses),    cmocka_unit_test(test_damaged_addresses),
-    };
-
-    return cw_rig_run("address", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -203,11 +203,10 @@ static void check_answer(ucs_status_t status)
     cw_check(status == UCS_OK || status == UCS_INPROGRESS || status == CW_AGAIN, "a send is answered by %d", status);
 }
 
-static void test_in_place_keeps_order(void **state)
+RIG_TEST(test_in_place_keeps_order)
 {
     const uint64_t target = cw_scaled(300);
     uint64_t deadline = cw_deadline();
-    struct cw_rig *rig = *state;
     struct cw_end *one, *other;
     ucs_status_t status;
 
@@ -224,9 +223,8 @@ static void test_in_place_keeps_order(void **state)
 }
 
 /* Until CW_AGAIN with a receiver that does nothing. */
-static void test_in_place_blocked_sender_gets_room(void **state)
+RIG_TEST(test_in_place_blocked_sender_gets_room)
 {
-    struct cw_rig *rig = *state;
     ucs_status_t status = UCS_OK;
     struct cw_end *one, *other;
 
@@ -248,10 +246,9 @@ static void begin_kind(const struct cw_end *end, unsigned number)
 }
 
 /* Everything of a batch has left when it ends: the sender needs no progress. */
-static void test_batch_leaves_at_its_end(void **state)
+RIG_TEST(test_batch_leaves_at_its_end)
 {
     uint64_t deadline = cw_deadline();
-    struct cw_rig *rig = *state;
     struct cw_end *one, *other;
     unsigned round, i;
 
@@ -278,11 +275,10 @@ static void test_batch_leaves_at_its_end(void **state)
 }
 
 /* Nested ones, of all kinds of packets, more than the transport takes at a time. */
-static void test_batches_keep_order(void **state)
+RIG_TEST(test_batches_keep_order)
 {
     const uint64_t target = cw_scaled(3000);
     uint64_t deadline = cw_deadline();
-    struct cw_rig *rig = *state;
     ucs_status_t status;
     struct cw_end *one, *other;
     unsigned depth, i;
@@ -319,10 +315,9 @@ static void flush_done(struct cw_completion *completion, ucs_status_t status)
 }
 
 /* A flush does not wait for the end of the batch. */
-static void test_flush_inside_a_batch(void **state)
+RIG_TEST(test_flush_inside_a_batch)
 {
     struct cw_completion completion = {.done = flush_done};
-    struct cw_rig *rig = *state;
     struct cw_end *one, *other;
     ucs_status_t status;
 
@@ -337,17 +332,4 @@ static void test_flush_inside_a_batch(void **state)
     assert_int_equal(send_small(one, SMALL), UCS_OK);
     cw_subject.transport->packets->batch(one->conn, CW_BATCH_END);
     finish(rig);
-}
-
-int cw_group_batch(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_in_place_keeps_order),
-        cmocka_unit_test(test_in_place_blocked_sender_gets_room),
-        cmocka_unit_test(test_batch_leaves_at_its_end),
-        cmocka_unit_test(test_batches_keep_order),
-        cmocka_unit_test(test_flush_inside_a_batch),
-    };
-
-    return cw_rig_run("batch", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -34,9 +34,8 @@ static void check_closed(struct cw_rig *rig, struct cw_end *end, ucs_status_t st
     assert_int_equal(end->closed, 1);
 }
 
-static void test_close_idle(void **state)
+RIG_TEST(test_close_idle)
 {
-    struct cw_rig *rig = *state;
     struct cw_end *one, *other;
 
     cw_rig_connect(rig, rig->a, rig->b, &one, &other);
@@ -72,39 +71,38 @@ static void close_behind(struct cw_rig *rig, uint64_t count, int with_zcopy)
     }
 }
 
-static void test_close_after_few(void **state)
+RIG_TEST(test_close_after_few)
 {
     uint64_t count;
 
     for (count = 1; count <= 40; count++) {
-        close_behind(*state, count, 0);
+        close_behind(rig, count, 0);
     }
 }
 
-static void test_close_after_few_with_zcopy(void **state)
+RIG_TEST(test_close_after_few_with_zcopy)
 {
     uint64_t count;
 
     for (count = 1; count <= 40; count++) {
-        close_behind(*state, count, 1);
+        close_behind(rig, count, 1);
     }
 }
 
 /* As much as is taken without the peer doing anything. */
-static void test_close_when_full(void **state)
+RIG_TEST(test_close_when_full)
 {
-    close_behind(*state, 200000, 0);
+    close_behind(rig, 200000, 0);
 }
 
-static void test_close_when_full_with_zcopy(void **state)
+RIG_TEST(test_close_when_full_with_zcopy)
 {
-    close_behind(*state, 200000, 1);
+    close_behind(rig, 200000, 1);
 }
 
 /* The closing side has unread packets of the peer: they are lost, what it sent is not. */
-static void test_close_with_unread_packets(void **state)
+RIG_TEST(test_close_with_unread_packets)
 {
-    struct cw_rig *rig = *state;
     struct cw_end *one, *other;
     unsigned round, taken;
 
@@ -126,9 +124,8 @@ static void test_close_with_unread_packets(void **state)
     }
 }
 
-static void test_both_close_at_once(void **state)
+RIG_TEST(test_both_close_at_once)
 {
-    struct cw_rig *rig = *state;
     struct cw_end *one, *other;
     unsigned round;
 
@@ -153,9 +150,8 @@ static void ignore_completion(struct cw_completion *self, ucs_status_t status)
     (void)status;
 }
 
-static void test_sends_after_closed(void **state)
+RIG_TEST(test_sends_after_closed)
 {
-    struct cw_rig *rig = *state;
     struct cw_completion completion = {.done = ignore_completion};
     struct cw_packet_plan plan = {.length = 16, .seed = 1, .iov_count = 1, .id = 1};
     struct cw_stream unused = {0};
@@ -190,9 +186,8 @@ static void test_sends_after_closed(void **state)
 }
 
 /* The peer goes while we send as fast as we can: an end comes, not a hang. */
-static void test_peer_closes_while_we_send(void **state)
+RIG_TEST(test_peer_closes_while_we_send)
 {
-    struct cw_rig *rig = *state;
     struct cw_end *one, *other;
     uint64_t deadline;
     unsigned round;
@@ -270,9 +265,8 @@ static void start_flush(struct cw_rig *rig, struct cw_end *end, struct flush *fl
     }
 }
 
-static void test_flush(void **state)
+RIG_TEST(test_flush)
 {
-    struct cw_rig *rig = *state;
     struct flush flush, second;
     struct cw_end *one, *other;
     unsigned round;
@@ -299,9 +293,8 @@ static void test_flush(void **state)
 }
 
 /* After a flush the whole sending side may vanish. */
-static void test_flush_then_close_all(void **state)
+RIG_TEST(test_flush_then_close_all)
 {
-    struct cw_rig *rig = *state;
     struct flush flush;
     struct cw_end *one, *other;
 
@@ -317,9 +310,8 @@ static void test_flush_then_close_all(void **state)
 }
 
 /* A few small packets are delivered even if connection and interface are closed behind them at once. */
-static void test_send_then_close_all(void **state)
+RIG_TEST(test_send_then_close_all)
 {
-    struct cw_rig *rig = *state;
     struct cw_end *one, *other;
     unsigned taken;
 
@@ -336,9 +328,8 @@ static void test_send_then_close_all(void **state)
 }
 
 /* An outstanding flush and outstanding zcopy sends end inside close_conn. */
-static void test_close_cancels(void **state)
+RIG_TEST(test_close_cancels)
 {
-    struct cw_rig *rig = *state;
     struct flush flush;
     struct cw_end *one, *other;
     unsigned pushes;
@@ -353,25 +344,4 @@ static void test_close_cancels(void **state)
     cw_check(flush.done, "the completion of a flush did not come with close_conn");
     cw_check(flush.calls == 0 || flush.status == UCS_ERR_CANCELED, "a flush ends with %d by close_conn", flush.status);
     check_closed(rig, other, UCS_ERR_CONNECTION_RESET);
-}
-
-int cw_group_close(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_close_idle),
-        cmocka_unit_test(test_close_after_few),
-        cmocka_unit_test(test_close_after_few_with_zcopy),
-        cmocka_unit_test(test_close_when_full),
-        cmocka_unit_test(test_close_when_full_with_zcopy),
-        cmocka_unit_test(test_close_with_unread_packets),
-        cmocka_unit_test(test_both_close_at_once),
-        cmocka_unit_test(test_sends_after_closed),
-        cmocka_unit_test(test_peer_closes_while_we_send),
-        cmocka_unit_test(test_flush),
-        cmocka_unit_test(test_flush_then_close_all),
-        cmocka_unit_test(test_send_then_close_all),
-        cmocka_unit_test(test_close_cancels),
-    };
-
-    return cw_rig_run("close", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -26,9 +26,8 @@ static void check_reply(const struct cw_end *end, const struct cw_bytes *reply)
              reply->length);
 }
 
-static void test_hello_and_reply(void **state)
+RIG_TEST(test_hello_and_reply)
 {
-    struct cw_rig *rig = *state;
     struct cw_bytes hello;
     struct cw_end *end;
     size_t i, j;
@@ -49,9 +48,8 @@ static void test_hello_and_reply(void **state)
     cw_check(rig->b->reply_max >= CW_HELLO_MAX, "only %zu bytes are offered for a reply", rig->b->reply_max);
 }
 
-static void test_refusal(void **state)
+RIG_TEST(test_refusal)
 {
-    struct cw_rig *rig = *state;
     struct cw_bytes hello;
     struct cw_end *end;
     size_t i;
@@ -72,9 +70,8 @@ static void test_refusal(void **state)
 }
 
 /* A refused connection that nobody closes disturbs nothing. */
-static void test_refused_stays_quiet(void **state)
+RIG_TEST(test_refused_stays_quiet)
 {
-    struct cw_rig *rig = *state;
     struct cw_bytes hello = cw_bytes_unique(20);
     struct cw_end *refused, *one, *other;
     unsigned upcalls;
@@ -96,9 +93,8 @@ static void send_in_upcall(struct cw_end *end)
 }
 
 /* Sends from inside accept and from inside opened; what the acceptor sends arrives after `opened`. */
-static void test_send_in_accept_and_opened(void **state)
+RIG_TEST(test_send_in_accept_and_opened)
 {
-    struct cw_rig *rig = *state;
     struct cw_stream from_a, to_b, from_b, to_a;
     struct cw_bytes hello = cw_bytes_unique(9);
     struct cw_end *end, *other;
@@ -120,9 +116,8 @@ static void test_send_in_accept_and_opened(void **state)
     cw_stream_run(rig, end, other);
 }
 
-static void test_dial_never_waits(void **state)
+RIG_TEST(test_dial_never_waits)
 {
-    struct cw_rig *rig = *state;
     struct cw_bytes hello = cw_bytes_unique(16);
     struct cw_end *ends[20];
     uint64_t start;
@@ -150,9 +145,8 @@ static void wait_for_failure(struct cw_rig *rig, struct cw_end *end)
     cw_end_close(end);
 }
 
-static void test_dial_to_closed_interface(void **state)
+RIG_TEST(test_dial_to_closed_interface)
 {
-    struct cw_rig *rig = *state;
     struct cw_bytes hello = cw_bytes_unique(16);
     const char *why = NULL;
     struct cw_side gone;
@@ -174,9 +168,8 @@ static void test_dial_to_closed_interface(void **state)
 }
 
 /* The listener goes away with the dial in its queue. */
-static void test_listener_closes_unanswered(void **state)
+RIG_TEST(test_listener_closes_unanswered)
 {
-    struct cw_rig *rig = *state;
     struct cw_bytes hello = cw_bytes_unique(16);
     struct cw_end *end;
 
@@ -187,9 +180,8 @@ static void test_listener_closes_unanswered(void **state)
     wait_for_failure(rig, end);
 }
 
-static void test_dialler_gives_up(void **state)
+RIG_TEST(test_dialler_gives_up)
 {
-    struct cw_rig *rig = *state;
     struct cw_bytes hello;
     struct cw_end *end, *one, *other;
     unsigned i, j;
@@ -210,9 +202,8 @@ static void test_dialler_gives_up(void **state)
     cw_rig_connect(rig, rig->a, rig->b, &one, &other);
 }
 
-static void test_both_dial(void **state)
+RIG_TEST(test_both_dial)
 {
-    struct cw_rig *rig = *state;
     struct cw_bytes hellos[2] = {cw_bytes_unique(16), cw_bytes_unique(16)};
     struct cw_end *one = cw_end_dial(rig->a, rig->b, &hellos[0]);
     struct cw_end *other = cw_end_dial(rig->b, rig->a, &hellos[1]);
@@ -237,9 +228,8 @@ static void dial_back(struct cw_end *end, uint8_t id, const void *data, size_t l
     }
 }
 
-static void test_dial_in_upcall(void **state)
+RIG_TEST(test_dial_in_upcall)
 {
-    struct cw_rig *rig = *state;
     struct cw_stream sent, seen;
     struct cw_end *one, *other, *back;
 
@@ -265,9 +255,8 @@ static void watch(struct cw_end *end)
 }
 
 /* Watching, whenever it begins and however often it is asked for, changes nothing as long as both live. */
-static void test_watch(void **state)
+RIG_TEST(test_watch)
 {
-    struct cw_rig *rig = *state;
     struct cw_bytes hello = cw_bytes_unique(16);
     struct cw_end *one = cw_end_dial(rig->a, rig->b, &hello), *other;
     struct cw_stream sent, seen;
@@ -291,10 +280,9 @@ static void test_watch(void **state)
 }
 
 /* Many connections between two interfaces: no packet strays, each connection keeps its order. */
-static void test_many_connections(void **state)
+RIG_TEST(test_many_connections)
 {
     static struct cw_stream streams[MANY][4];
-    struct cw_rig *rig = *state;
     struct cw_end *ends[MANY][2];
     unsigned i;
 
@@ -325,24 +313,4 @@ static void test_many_connections(void **state)
     for (i = 0; i < MANY; i++) {
         cw_rig_wait(rig, &ends[i][1 - i / 2 % 2]->closed, 1, "`closed` of one of many connections");
     }
-}
-
-int cw_group_connect(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hello_and_reply),
-        cmocka_unit_test(test_refusal),
-        cmocka_unit_test(test_refused_stays_quiet),
-        cmocka_unit_test(test_send_in_accept_and_opened),
-        cmocka_unit_test(test_dial_never_waits),
-        cmocka_unit_test(test_dial_to_closed_interface),
-        cmocka_unit_test(test_listener_closes_unanswered),
-        cmocka_unit_test(test_dialler_gives_up),
-        cmocka_unit_test(test_both_dial),
-        cmocka_unit_test(test_dial_in_upcall),
-        cmocka_unit_test(test_watch),
-        cmocka_unit_test(test_many_connections),
-    };
-
-    return cw_rig_run("connect", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -73,25 +73,20 @@ static void exchange_sizes(struct cw_rig *rig, struct cw_packet_plan plan, size_
     }
 }
 
-static void test_short_sizes(void **state)
+RIG_TEST(test_short_sizes)
 {
-    struct cw_rig *rig = *state;
-
     cw_rig_need(cw_subject.transport->packets->send_short != NULL, "send_short");
     exchange_sizes(rig, (struct cw_packet_plan){.slot = CW_SLOT_SHORT}, 8, 8 + rig->a->iface->limits.max_short);
 }
 
-static void test_bcopy_sizes(void **state)
+RIG_TEST(test_bcopy_sizes)
 {
-    struct cw_rig *rig = *state;
-
     exchange_sizes(rig, (struct cw_packet_plan){.slot = CW_SLOT_BCOPY}, 0, rig->a->iface->limits.max_bcopy);
 }
 
-static void test_zcopy_sizes(void **state)
+RIG_TEST(test_zcopy_sizes)
 {
     static const size_t headers[] = {0, 1, 8, 17, 40, 64};
-    struct cw_rig *rig = *state;
     struct cw_packet_plan plan = {.slot = CW_SLOT_ZCOPY};
     unsigned max_iov;
     size_t i;
@@ -106,9 +101,8 @@ static void test_zcopy_sizes(void **state)
     }
 }
 
-static void test_all_ids(void **state)
+RIG_TEST(test_all_ids)
 {
-    struct cw_rig *rig = *state;
     struct cw_packet_plan plan = {.slot = CW_SLOT_BCOPY, .length = 5};
     struct cw_end *one, *other;
     unsigned id;
@@ -137,9 +131,8 @@ static size_t pack_less(void *dest, size_t max, void *arg)
 }
 
 /* pack writes less than it announced. */
-static void test_pack_writes_less(void **state)
+RIG_TEST(test_pack_writes_less)
 {
-    struct cw_rig *rig = *state;
     size_t max = rig->a->iface->limits.max_bcopy;
     size_t lengths[] = {0, 1, 8, 9, max / 2, max - 1};
     struct expectation expectation;
@@ -189,21 +182,20 @@ static void run_mixed(struct cw_rig *rig, uint64_t count, size_t typical, int bo
     cw_rig_wait(rig, &other->closed, 1, "`closed` after a stream");
 }
 
-static void test_mixed_both_ways(void **state)
+RIG_TEST(test_mixed_both_ways)
 {
-    run_mixed(*state, cw_scaled(50000), 256, 1);
+    run_mixed(rig, cw_scaled(50000), 256, 1);
 }
 
-static void test_mixed_large_one_way(void **state)
+RIG_TEST(test_mixed_large_one_way)
 {
-    run_mixed(*state, cw_scaled(3000), 1u << 20, 0);
+    run_mixed(rig, cw_scaled(3000), 1u << 20, 0);
 }
 
 /* Sends until CW_AGAIN with a receiver that does nothing; then nothing is lost and room comes. */
-static void test_blocked_sender_gets_room(void **state)
+RIG_TEST(test_blocked_sender_gets_room)
 {
     static struct cw_stream sent, seen;
-    struct cw_rig *rig = *state;
     struct cw_end *one, *other;
     uint64_t deadline;
     unsigned round, idle;
@@ -275,9 +267,8 @@ static void echo_room(struct cw_end *end)
 }
 
 /* Ping-pong that lives in upcalls alone. */
-static void test_sends_from_upcalls(void **state)
+RIG_TEST(test_sends_from_upcalls)
 {
-    struct cw_rig *rig = *state;
     const unsigned target = cw_scaled(3000);
     struct echo echoes[2] = {{.target = target}, {.target = target}};
     struct cw_end *one, *other;
@@ -305,10 +296,9 @@ static void deadline_follow(uint64_t *deadline, uint64_t *last, uint64_t now)
 }
 
 /* A connection that is stuck does not stop another one between the same interfaces. */
-static void test_no_mixing_after_block(void **state)
+RIG_TEST(test_no_mixing_after_block)
 {
     static struct cw_stream streams[4];
-    struct cw_rig *rig = *state;
     struct cw_end *ends[2][2];
     uint64_t deadline = cw_deadline(), last = 0;
     int i;
@@ -330,10 +320,9 @@ static void test_no_mixing_after_block(void **state)
 }
 
 /* Longer packets than max_bcopy: one after the other while there is room, then singly, as long as they may be then. */
-static void test_whole_sizes(void **state)
+RIG_TEST(test_whole_sizes)
 {
     static struct cw_stream sent, seen;
-    struct cw_rig *rig = *state;
     struct cw_packet_plan plan = {.slot = CW_SLOT_BCOPY, .id = 3};
     uint64_t deadline = cw_deadline(), last = 0;
     struct cw_end *one, *other;
@@ -363,23 +352,4 @@ static void test_whole_sizes(void **state)
         plan.length = whole - (plan.seed % 4) * (whole / 5);
         exchange(rig, one, other, &plan);
     }
-}
-
-int cw_group_data(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_short_sizes),
-        cmocka_unit_test(test_bcopy_sizes),
-        cmocka_unit_test(test_whole_sizes),
-        cmocka_unit_test(test_zcopy_sizes),
-        cmocka_unit_test(test_all_ids),
-        cmocka_unit_test(test_pack_writes_less),
-        cmocka_unit_test(test_mixed_both_ways),
-        cmocka_unit_test(test_mixed_large_one_way),
-        cmocka_unit_test(test_blocked_sender_gets_room),
-        cmocka_unit_test(test_sends_from_upcalls),
-        cmocka_unit_test(test_no_mixing_after_block),
-    };
-
-    return cw_rig_run("data", tests, sizeof(tests) / sizeof(tests[0]));
 }

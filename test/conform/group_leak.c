@@ -58,9 +58,8 @@ static void one_round(struct cw_rig *rig, unsigned number)
 
 /* The allocator keeps freed pieces for later, which looks like growth for a while; a leak grows for ever: in each of
  * many windows. */
-static void test_no_leak(void **state)
+RIG_TEST(test_no_leak)
 {
-    struct cw_rig *rig = *state;
     int descriptors, mappings;
     unsigned window = 0, i = 0;
     size_t before, after;
@@ -86,11 +85,4 @@ static void test_no_leak(void **state)
              cw_count_mappings() - mappings, i - WINDOW);
     cw_check(after < before + WINDOW * 16u, "memory grows all the time: %zu bytes more after the last %d of %u rounds",
              after - before, WINDOW, i);
-}
-
-int cw_group_leak(void)
-{
-    static const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_leak)};
-
-    return cw_rig_run("leak", tests, sizeof(tests) / sizeof(tests[0]));
 }

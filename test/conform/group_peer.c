@@ -138,10 +138,9 @@ static int copy_and_check(const struct cw_end *end, int writes, size_t ours, siz
     return 1;
 }
 
-static void test_copies(void **state)
+RIG_TEST(test_copies)
 {
     static const size_t lengths[] = {0, 1, 7, 8, 9, 64, PAGE - 1, PAGE, PAGE + 1, 3 * PAGE, 65536, 131072, 200000};
-    struct cw_rig *rig = *state;
     struct cw_end *one, *other;
     const unsigned rounds = cw_scaled(300);
     unsigned round, count;
@@ -197,9 +196,8 @@ static void must_fail(struct cw_rig *rig, const char *what, int writes, uint64_t
     cw_end_close(other);
 }
 
-static void test_bad_addresses(void **state)
+RIG_TEST(test_bad_addresses)
 {
-    struct cw_rig *rig = *state;
     uint8_t *pages = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     size_t i;
 
@@ -221,9 +219,8 @@ static void test_bad_addresses(void **state)
     (void)munmap(pages, 4 * PAGE);
 }
 
-static void test_claim_pairs(void **state)
+RIG_TEST(test_claim_pairs)
 {
-    struct cw_rig *rig = *state;
     struct cw_claim_pair *ipc, *far;
     struct cw_end *one, *other, *third, *fourth;
     unsigned i, ours, round;
@@ -259,9 +256,8 @@ static void test_claim_pairs(void **state)
 }
 
 /* A peer that closed its connection may use its memory for something else: no copy from the moment of the close on. */
-static void test_peer_closes(void **state)
+RIG_TEST(test_peer_closes)
 {
-    struct cw_rig *rig = *state;
     struct iovec iov = {.iov_base = local, .iov_len = 8};
     struct cw_end *one, *other;
     int writes;
@@ -277,7 +273,7 @@ static void test_peer_closes(void **state)
 }
 
 /* Before the answer, with the validity word of what is copied. */
-static void test_unanswered(void **state)
+RIG_TEST(test_unanswered)
 {
     const struct cw_transport_copies *copies = cw_subject.transport->copies;
     const struct cw_bytes hello = cw_bytes_unique(16);
@@ -285,7 +281,6 @@ static void test_unanswered(void **state)
     const struct cw_validity right = {.address = address_of(&word), .value = word};
     const struct cw_validity wrong = {.address = address_of(&word), .value = word + 1};
     struct iovec iov = {.iov_base = local, .iov_len = AREA};
-    struct cw_rig *rig = *state;
     struct cw_end *end;
     ucs_status_t status;
 
@@ -401,7 +396,7 @@ static void need_processes(void)
     cw_rig_need(cw_subject.traits & CW_SUBJECT_PROCESSES, "a way to other processes");
 }
 
-static void test_other_process(void **state)
+RIG_TEST(test_other_process)
 {
     struct iovec iov[] = {{local + 3, 60}, {local + 90000, 40}};
     struct child child;
@@ -409,7 +404,7 @@ static void test_other_process(void **state)
     uint8_t answer[100];
 
     need_processes();
-    child = start(*state);
+    child = start(rig);
     ready = is_ready(child.end);
     if (ready) {
         cw_pattern_fill(before, AREA, 1234);
@@ -456,13 +451,13 @@ static void copy_after_death(struct cw_rig *rig, int writes, int reaped)
     }
 }
 
-static void test_peer_killed(void **state)
+RIG_TEST(test_peer_killed)
 {
     int i;
 
     need_processes();
     for (i = 0; i < 4; i++) {
-        copy_after_death(*state, i & 1, i >> 1);
+        copy_after_death(rig, i & 1, i >> 1);
     }
 }
 
@@ -485,9 +480,8 @@ static void must_do_without(struct cw_rig *rig)
 }
 
 /* One side's configuration is enough, whichever dials, and before the answer. */
-static void test_switched_off(void **state)
+RIG_TEST(test_switched_off)
 {
-    struct cw_rig *rig = *state;
     struct cw_bytes hello;
     unsigned off;
 
@@ -527,13 +521,12 @@ static int refuse(long call, int error)
 #endif
 }
 
-static void test_refused_by_the_system(void **state)
+RIG_TEST(test_refused_by_the_system)
 {
     static const struct {
         long call;
         int error;
     } refusals[] = {{SYS_process_vm_readv, EPERM}, {SYS_process_vm_readv, ENOSYS}, {SYS_process_vm_writev, EPERM}};
-    struct cw_rig *rig = *state;
     int status = 0;
     size_t i;
     pid_t pid;
@@ -561,21 +554,4 @@ static void test_refused_by_the_system(void **state)
         }
         cw_check(WEXITSTATUS(status) == 0, "the process ended with %d", WEXITSTATUS(status));
     }
-}
-
-int cw_group_peer(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_copies),
-        cmocka_unit_test(test_bad_addresses),
-        cmocka_unit_test(test_claim_pairs),
-        cmocka_unit_test(test_peer_closes),
-        cmocka_unit_test(test_unanswered),
-        cmocka_unit_test(test_other_process),
-        cmocka_unit_test(test_peer_killed),
-        cmocka_unit_test(test_switched_off),
-        cmocka_unit_test(test_refused_by_the_system),
-    };
-
-    return cw_rig_run("peer", tests, sizeof(tests) / sizeof(tests[0]));
 }

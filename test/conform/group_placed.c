@@ -255,11 +255,10 @@ static void exchange(struct cw_rig *rig, struct cw_end *from, size_t length)
              parcels[num_parcels - 1].done_status);
 }
 
-static void test_sizes(void **state)
+RIG_TEST(test_sizes)
 {
     static const size_t sizes[] = {1,    2,    7,    8,    9,     15,    16,    17,    31,    63,    64,    65,
                                    1023, 1024, 4095, 8192, 65511, 65512, 65513, 65519, 65520, 65535, 65536, 65537};
-    struct cw_rig *rig = *state;
     struct cw_end *one, *other;
     const size_t max = begin(rig, &one, &other);
     size_t i;
@@ -278,9 +277,8 @@ static void test_sizes(void **state)
 }
 
 /* Back to back, so that the end of one and the header of the next come together. */
-static void test_many_under_way(void **state)
+RIG_TEST(test_many_under_way)
 {
-    struct cw_rig *rig = *state;
     struct cw_end *one, *other;
     const size_t max = begin(rig, &one, &other);
     unsigned i;
@@ -294,10 +292,9 @@ static void test_many_under_way(void **state)
 }
 
 /* Between ordinary packets, which keep their order, in both directions. */
-static void test_mixed(void **state)
+RIG_TEST(test_mixed)
 {
     static struct cw_stream streams[4];
-    struct cw_rig *rig = *state;
     struct cw_end *one, *other, *ends[2];
     const size_t max = begin(rig, &one, &other);
     uint64_t deadline = cw_deadline();
@@ -328,9 +325,8 @@ static void test_mixed(void **state)
 }
 
 /* Sends until CW_AGAIN with a receiver that does nothing. */
-static void test_blocked_sender_gets_room(void **state)
+RIG_TEST(test_blocked_sender_gets_room)
 {
-    struct cw_rig *rig = *state;
     struct cw_end *one, *other;
     const size_t max = begin(rig, &one, &other);
     struct parcel *parcel = NULL;
@@ -366,9 +362,8 @@ static void flush_done(struct cw_completion *completion, ucs_status_t status)
     flush->sends_done = num_done;
 }
 
-static void test_flush_waits_for_placed(void **state)
+RIG_TEST(test_flush_waits_for_placed)
 {
-    struct cw_rig *rig = *state;
     struct cw_end *one, *other;
     const size_t max = begin(rig, &one, &other);
     struct flush flush = {.completion = {.done = flush_done}};
@@ -393,9 +388,8 @@ static void test_flush_waits_for_placed(void **state)
     parcels_end();
 }
 
-static void test_refused(void **state)
+RIG_TEST(test_refused)
 {
-    struct cw_rig *rig = *state;
     struct cw_end *one, *other;
     const size_t max = begin(rig, &one, &other);
     unsigned i;
@@ -439,9 +433,8 @@ static void check_untouched(struct cw_rig *rig)
     }
 }
 
-static void test_sender_closes_in_the_middle(void **state)
+RIG_TEST(test_sender_closes_in_the_middle)
 {
-    struct cw_rig *rig = *state;
     struct cw_end *one, *other;
     unsigned round, i, steps;
     size_t max;
@@ -470,9 +463,8 @@ static void test_sender_closes_in_the_middle(void **state)
     }
 }
 
-static void test_receiver_closes_in_the_middle(void **state)
+RIG_TEST(test_receiver_closes_in_the_middle)
 {
-    struct cw_rig *rig = *state;
     struct cw_end *one, *other;
     unsigned round, i;
     size_t max;
@@ -504,9 +496,8 @@ static void fill(const struct parcel *parcel)
 }
 
 /* The sender's memory is something else from then on, and none of that arrives. */
-static void test_sender_abandons(void **state)
+RIG_TEST(test_sender_abandons)
 {
-    struct cw_rig *rig = *state;
     struct cw_end *one, *other;
     unsigned round, i, steps;
     size_t max;
@@ -556,9 +547,8 @@ static void on_placed_abandon(struct cw_end *end, uint8_t id, const void *header
 }
 
 /* The receiver's places as well; from outside, or inside an upcall. */
-static void test_receiver_abandons(void **state)
+RIG_TEST(test_receiver_abandons)
 {
-    struct cw_rig *rig = *state;
     struct cw_end *one, *other;
     unsigned round, i;
     size_t max;
@@ -603,9 +593,8 @@ static unsigned on_place_abandon(struct cw_end *end, uint8_t id, const void *hea
 }
 
 /* Instead of a place: no fault of the peer, hence no `closed` here. */
-static void test_receiver_abandons_when_asked(void **state)
+RIG_TEST(test_receiver_abandons_when_asked)
 {
-    struct cw_rig *rig = *state;
     struct cw_end *one, *other;
     const size_t max = begin(rig, &one, &other);
     unsigned i;
@@ -627,9 +616,8 @@ static void test_receiver_abandons_when_asked(void **state)
     parcels_end();
 }
 
-static void test_peer_dies_in_the_middle(void **state)
+RIG_TEST(test_peer_dies_in_the_middle)
 {
-    struct cw_rig *rig = *state;
     struct cw_end *one, *other;
     const size_t max = begin(rig, &one, &other);
     unsigned i;
@@ -644,24 +632,4 @@ static void test_peer_dies_in_the_middle(void **state)
     cw_rig_wait(rig, &other->closed, 1, "`closed`");
     check_untouched(rig);
     parcels_end();
-}
-
-int cw_group_placed(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_many_under_way),
-        cmocka_unit_test(test_mixed),
-        cmocka_unit_test(test_blocked_sender_gets_room),
-        cmocka_unit_test(test_flush_waits_for_placed),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_sender_closes_in_the_middle),
-        cmocka_unit_test(test_receiver_closes_in_the_middle),
-        cmocka_unit_test(test_sender_abandons),
-        cmocka_unit_test(test_receiver_abandons),
-        cmocka_unit_test(test_receiver_abandons_when_asked),
-        cmocka_unit_test(test_peer_dies_in_the_middle),
-    };
-
-    return cw_rig_run("placed", tests, sizeof(tests) / sizeof(tests[0]));
 }

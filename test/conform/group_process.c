@@ -190,9 +190,8 @@ static void role_traffic(struct cw_rig *rig, int fd)
     wait_closed(rig, end);
 }
 
-static void test_traffic(void **state)
+RIG_TEST(test_traffic)
 {
-    struct cw_rig *rig = *state;
     struct child child = start(rig, role_traffic);
     struct cw_end *end = connect_child(rig, &child);
 
@@ -215,9 +214,8 @@ static void role_traffic_asleep(struct cw_rig *rig, int fd)
     barrier(fd, rig->a);
 }
 
-static void test_traffic_asleep(void **state)
+RIG_TEST(test_traffic_asleep)
 {
-    struct cw_rig *rig = *state;
     struct child child = start(rig, role_traffic_asleep);
     struct cw_end *end = connect_child(rig, &child);
 
@@ -274,9 +272,8 @@ static void role_ping_pong(struct cw_rig *rig, int fd)
     barrier(fd, rig->a);
 }
 
-static void test_ping_pong_asleep(void **state)
+RIG_TEST(test_ping_pong_asleep)
 {
-    struct cw_rig *rig = *state;
     struct child child = start(rig, role_ping_pong);
     struct cw_end *end = connect_child(rig, &child);
 
@@ -299,9 +296,8 @@ static void role_wait(struct cw_rig *rig, int fd)
     _exit(0); /* as a program that ends without closing anything */
 }
 
-static void test_exit_without_close(void **state)
+RIG_TEST(test_exit_without_close)
 {
-    struct cw_rig *rig = *state;
     struct child child = start(rig, role_wait);
     struct cw_end *end = connect_child(rig, &child);
 
@@ -311,9 +307,8 @@ static void test_exit_without_close(void **state)
     join(&child, 0);
 }
 
-static void test_kill_while_spinning(void **state)
+RIG_TEST(test_kill_while_spinning)
 {
-    struct cw_rig *rig = *state;
     struct child child = start(rig, role_wait);
     struct cw_end *end = connect_child(rig, &child);
 
@@ -323,9 +318,8 @@ static void test_kill_while_spinning(void **state)
     join(&child, 1);
 }
 
-static void test_kill_while_asleep(void **state)
+RIG_TEST(test_kill_while_asleep)
 {
-    struct cw_rig *rig = *state;
     struct child child = start(rig, role_wait);
     struct cw_end *end = connect_child(rig, &child);
 
@@ -351,9 +345,8 @@ static void role_flood(struct cw_rig *rig, int fd)
 }
 
 /* In the middle of heavy traffic both ways: what came before is whole and in order, then the end. */
-static void test_kill_in_traffic(void **state)
+RIG_TEST(test_kill_in_traffic)
 {
-    struct cw_rig *rig = *state;
     struct child child;
     struct cw_end *end;
     uint64_t deadline, goal;
@@ -393,9 +386,8 @@ static void role_deaf(struct cw_rig *rig, int fd)
 }
 
 /* The listener is killed before it ever looked at the dial. */
-static void test_kill_before_accept(void **state)
+RIG_TEST(test_kill_before_accept)
 {
-    struct cw_rig *rig = *state;
     struct child child = start(rig, role_deaf);
     struct cw_end *end = dial_child(rig, &child);
     int i;
@@ -410,9 +402,8 @@ static void test_kill_before_accept(void **state)
     join(&child, 1);
 }
 
-static void test_dial_after_kill(void **state)
+RIG_TEST(test_dial_after_kill)
 {
-    struct cw_rig *rig = *state;
     struct child child = start(rig, role_deaf);
     struct cw_bytes hello = cw_bytes_unique(16);
     struct cw_side remote;
@@ -435,9 +426,8 @@ static void test_dial_after_kill(void **state)
 }
 
 /* A peer that is stopped is slow, not dead. */
-static void test_stopped_peer(void **state)
+RIG_TEST(test_stopped_peer)
 {
-    struct cw_rig *rig = *state;
     struct child child = start(rig, role_traffic);
     struct cw_end *end = connect_child(rig, &child);
     uint64_t until;
@@ -456,22 +446,4 @@ static void test_stopped_peer(void **state)
     cw_end_close(end);
     cw_rig_settle(rig);
     join(&child, 0);
-}
-
-int cw_group_process(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_traffic),
-        cmocka_unit_test(test_traffic_asleep),
-        cmocka_unit_test(test_ping_pong_asleep),
-        cmocka_unit_test(test_exit_without_close),
-        cmocka_unit_test(test_kill_while_spinning),
-        cmocka_unit_test(test_kill_while_asleep),
-        cmocka_unit_test(test_kill_in_traffic),
-        cmocka_unit_test(test_kill_before_accept),
-        cmocka_unit_test(test_dial_after_kill),
-        cmocka_unit_test(test_stopped_peer),
-    };
-
-    return cw_rig_run("process", tests, sizeof(tests) / sizeof(tests[0]));
 }

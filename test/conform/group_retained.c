@@ -100,9 +100,8 @@ static void give_back_all(struct cw_iface *iface)
     }
 }
 
-static void test_a_kept_packet_stays(void **state)
+RIG_TEST(test_a_kept_packet_stays)
 {
-    struct cw_rig *rig = *state;
     struct cw_end *one, *other;
 
     begin(rig, &one, &other);
@@ -116,9 +115,8 @@ static void test_a_kept_packet_stays(void **state)
 }
 
 /* A receiver that keeps all it can is refused in the end, and starves neither this connection nor another one. */
-static void test_who_keeps_all_starves_nobody(void **state)
+RIG_TEST(test_who_keeps_all_starves_nobody)
 {
-    struct cw_rig *rig = *state;
     struct cw_end *one, *other, *third, *fourth;
     unsigned most;
 
@@ -142,9 +140,8 @@ static void test_who_keeps_all_starves_nobody(void **state)
     give_back_all(rig->b->iface);
 }
 
-static void test_retained_beyond_the_connection(void **state)
+RIG_TEST(test_retained_beyond_the_connection)
 {
-    struct cw_rig *rig = *state;
     struct cw_end *one, *other;
 
     begin(rig, &one, &other);
@@ -158,15 +155,4 @@ static void test_retained_beyond_the_connection(void **state)
     send_all(rig, one, 100);
     assert_int_equal(num_retained, 5);
     give_back_all(rig->b->iface);
-}
-
-int cw_group_retained(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_kept_packet_stays),
-        cmocka_unit_test(test_who_keeps_all_starves_nobody),
-        cmocka_unit_test(test_retained_beyond_the_connection),
-    };
-
-    return cw_rig_run("kept", tests, sizeof(tests) / sizeof(tests[0]));
 }

@@ -26,9 +26,8 @@ static void wake_until(struct cw_side *sleeper, struct cw_side *other, const uns
     }
 }
 
-static void test_idle(void **state)
+RIG_TEST(test_idle)
 {
-    struct cw_rig *rig = *state;
     struct cw_end *one, *other;
     unsigned upcalls, i;
 
@@ -48,9 +47,8 @@ static void test_idle(void **state)
 }
 
 /* A listener that sleeps notices the dial, the dialler notices the answer, both the end. */
-static void test_connection_events(void **state)
+RIG_TEST(test_connection_events)
 {
-    struct cw_rig *rig = *state;
     struct cw_bytes hello;
     struct cw_end *end, *other;
     unsigned round;
@@ -84,9 +82,8 @@ static void send_plan(struct cw_rig *rig, struct cw_end *end, const struct cw_pa
 }
 
 /* Every slot, at small and large sizes, wakes the receiver. WAK-16: every transport rings an armed receiver. */
-static void test_packets_wake(void **state)
+RIG_TEST(test_packets_wake)
 {
-    struct cw_rig *rig = *state;
     struct cw_packet_plan plan;
     struct cw_end *one, *other;
     uint64_t number;
@@ -107,9 +104,8 @@ static void test_packets_wake(void **state)
 }
 
 /* An event between the last progress and arm: BUSY, or readable afterwards; and several events wake once at least. */
-static void test_event_before_arm(void **state)
+RIG_TEST(test_event_before_arm)
 {
-    struct cw_rig *rig = *state;
     struct cw_packet_plan plan = {.slot = CW_SLOT_BCOPY, .length = 12, .seed = 4, .id = 1};
     struct cw_end *one, *other;
     unsigned round;
@@ -131,9 +127,8 @@ static void test_event_before_arm(void **state)
 }
 
 /* A sender that waits for room may sleep: the receiver's progress wakes it. */
-static void test_room_wakes(void **state)
+RIG_TEST(test_room_wakes)
 {
-    struct cw_rig *rig = *state;
     struct cw_end *one, *other;
     unsigned round, rooms;
 
@@ -163,9 +158,8 @@ static void test_room_wakes(void **state)
 }
 
 /* Completions wake their owner, too (WAK-6, WAK-7): a side that has sent sleeps until all are there. */
-static void test_completions_wake(void **state)
+RIG_TEST(test_completions_wake)
 {
-    struct cw_rig *rig = *state;
     struct cw_packet_plan plan = {.slot = CW_SLOT_ZCOPY, .iov_count = 1, .id = 1};
     struct cw_end *one, *other;
     uint64_t deadline;
@@ -192,9 +186,8 @@ static void test_completions_wake(void **state)
     }
 }
 
-static void test_ping_pong_asleep(void **state)
+RIG_TEST(test_ping_pong_asleep)
 {
-    struct cw_rig *rig = *state;
     struct cw_packet_plan plan = {.slot = CW_SLOT_BCOPY, .length = 8, .seed = 4, .id = 1};
     unsigned rounds = cw_scaled(5000);
     struct cw_end *one, *other;
@@ -211,19 +204,4 @@ static void test_ping_pong_asleep(void **state)
         send_plan(rig, other, &plan);
         wake_until(rig->a, rig->b, &one->packets, round, "the pong of a sleeping ping-pong");
     }
-}
-
-int cw_group_wakeup(void)
-{
-    static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_idle),
-        cmocka_unit_test(test_connection_events),
-        cmocka_unit_test(test_packets_wake),
-        cmocka_unit_test(test_event_before_arm),
-        cmocka_unit_test(test_room_wakes),
-        cmocka_unit_test(test_completions_wake),
-        cmocka_unit_test(test_ping_pong_asleep),
-    };
-
-    return cw_rig_run("wakeup", tests, sizeof(tests) / sizeof(tests[0]));
 }

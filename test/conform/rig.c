@@ -501,15 +501,3 @@ int cw_rig_teardown(void **state)
     }
     return 0;
 }
-
-int cw_rig_run(const char *group, const struct CMUnitTest *tests, size_t count)
-{
-    struct CMUnitTest copies[64];
-    size_t i;
-
-    for (i = 0; i < count && i < 64; i++) {
-        copies[i] = (struct CMUnitTest){.name = tests[i].name, .test_func = tests[i].test_func,
-                                        .setup_func = cw_rig_setup, .teardown_func = cw_rig_teardown};
-    }
-    return _cmocka_run_group_tests(group, copies, i, NULL, NULL);
-}

@@ -105,8 +105,14 @@ struct cw_rig {
 /* cmocka's set-up and tear-down: *state is the rig, open, with doorbells. The tear-down fails when descriptors stay. */
 int cw_rig_setup(void **state);
 int cw_rig_teardown(void **state);
-/* Runs tests that want a rig and returns the number of failed ones. */
-int cw_rig_run(const char *group, const struct CMUnitTest *tests, size_t count);
+/* A test: the body has `rig`. The group that it is of is named by the file, group_<name>.c. */
+#define RIG_TEST(name)                                                  \
+    static void name##_of(struct cw_rig *rig);                          \
+    TEST_WITH(name, cw_rig_setup, cw_rig_teardown)                      \
+    {                                                                   \
+        name##_of(*state);                                              \
+    }                                                                   \
+    static void name##_of(struct cw_rig *rig __attribute__((unused)))
 
 /* What every interface here is opened with. */
 const struct cw_config *cw_rig_config(void);
@@ -167,19 +173,5 @@ int cw_count_descriptors(void);
 int cw_count_mappings(void);
 /* 1 unless CW_TEST_SCALE=n asks for shorter runs: count / n, at least 1. */
 unsigned cw_scaled(unsigned count);
-
-/* The groups, each in its file. They return the number of failed tests. */
-int cw_group_address(void);
-int cw_group_connect(void);
-int cw_group_data(void);
-int cw_group_placed(void);
-int cw_group_batch(void);
-int cw_group_retained(void);
-int cw_group_close(void);
-int cw_group_wakeup(void);
-int cw_group_process(void);
-int cw_group_leak(void);
-int cw_group_peer(void);
-int cw_group_access(void);
 
 #endif

@@ -91,9 +91,8 @@ static void still_serves(struct cw_rig *rig)
     cw_end_close(ends[1]);
 }
 
-static void test_garbage(void **state)
+RIG_TEST(test_garbage)
 {
-    struct cw_rig *rig = *state;
     struct cw_verbs_datagram hello = hello_of(rig->a, rig->b);
     static uint8_t bytes[4096];
     unsigned accepted;
@@ -121,9 +120,8 @@ static void test_garbage(void **state)
 }
 
 /* Right in all but a byte or two. What is accepted by chance costs a connection that nobody uses. */
-static void test_changed_hellos(void **state)
+RIG_TEST(test_changed_hellos)
 {
-    struct cw_rig *rig = *state;
     struct cw_verbs_datagram hello = hello_of(rig->a, rig->b);
     unsigned gid_from, gid_to;
     static uint8_t bytes[4096];
@@ -149,9 +147,8 @@ static void test_changed_hellos(void **state)
 }
 
 /* A third interface speaks in the name of side a, whose key, ids and address it knows. */
-static void test_in_the_name_of_others(void **state)
+RIG_TEST(test_in_the_name_of_others)
 {
-    struct cw_rig *rig = *state;
     static struct cw_side third;
     struct cw_verbs_datagram hello = hello_of(rig->a, rig->b), cancel = {.kind = CW_VERBS_CANCEL}, reply = {0};
     struct cw_end *ends[2];
@@ -232,9 +229,8 @@ static void expect_dial_fails(struct cw_rig *rig, const struct cw_verbs_address 
     cw_end_close(end);
 }
 
-static void test_wrong_addresses(void **state)
+RIG_TEST(test_wrong_addresses)
 {
-    struct cw_rig *rig = *state;
     struct cw_verbs_address wrong = verbs(rig->b)->local;
     unsigned i;
 
@@ -263,9 +259,8 @@ static void test_wrong_addresses(void **state)
 
 /* The peer takes no completions and posts no receives any more: its device answers that it is not ready, and this side
  * sends again, until the peer has taken nothing for ten intervals. */
-static void test_no_receives(void **state)
+RIG_TEST(test_no_receives)
 {
-    struct cw_rig *rig = *state;
     uint64_t word = 5, deadline;
     struct cw_end *ends[2];
     ucs_status_t status = UCS_OK;
@@ -293,9 +288,8 @@ static void test_no_receives(void **state)
 }
 
 /* A peer whose program makes no progress for a while loses nothing, and counts that its receives ran out. */
-static void test_receives_run_dry(void **state)
+RIG_TEST(test_receives_run_dry)
 {
-    struct cw_rig *rig = *state;
     uint64_t word = 5, deadline;
     struct cw_end *ends[2];
     unsigned sent = 0, round;
@@ -340,9 +334,8 @@ static void acknowledged(struct ibv_async_event *event)
     cw_check(event->event_type == IBV_EVENT_DEVICE_FATAL, "another event is acknowledged");
 }
 
-static void test_device_gone(void **state)
+RIG_TEST(test_device_gone)
 {
-    struct cw_rig *rig = *state;
     struct cw_verbs_iface *iface = verbs(rig->a);
     const struct cw_bytes hello = cw_bytes_unique(20);
     uint64_t word = 5;
@@ -373,19 +366,4 @@ static void test_device_gone(void **state)
     cw_end_close(ends[0]);
     cw_end_close(dialled);
     cw_end_close(ends[1]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_garbage),
-        cmocka_unit_test(test_changed_hellos),
-        cmocka_unit_test(test_in_the_name_of_others),
-        cmocka_unit_test(test_wrong_addresses),
-        cmocka_unit_test(test_no_receives),
-        cmocka_unit_test(test_receives_run_dry),
-        cmocka_unit_test(test_device_gone),
-    };
-
-    return cw_rig_run("forged", tests, sizeof(tests) / sizeof(tests[0]));
 }

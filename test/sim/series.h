@@ -16,10 +16,6 @@ struct cw_series {
     void (*after)(uint64_t count); /* NULL, or looks at what all seeds together met */
 };
 
-/* An element of the tests of a program. */
-#define cw_series(function, seeds, after) \
-    {#function, cw_series_run, NULL, NULL, &(struct cw_series){seeds, function, after}}
-
 static inline uint64_t cw_series_setting(const char *name, uint64_t otherwise)
 {
     const char *text = getenv(name);
@@ -27,9 +23,8 @@ static inline uint64_t cw_series_setting(const char *name, uint64_t otherwise)
     return (text != NULL) ? strtoull(text, NULL, 0) : otherwise;
 }
 
-static inline void cw_series_run(void **state)
+static inline void cw_series_run(const struct cw_series *series)
 {
-    const struct cw_series *series = *state;
     const uint64_t first = cw_series_setting("CW_SIM_SEED", 1);
     const uint64_t all = cw_series_setting("CW_SIM_SEEDS", series->seeds);
     const uint64_t part = all * cw_series_setting("CW_SIM_PERCENT", 100) / 100;
@@ -42,5 +37,14 @@ static inline void cw_series_run(void **state)
         series->after(count);
     }
 }
+
+/* So many seeds, and NULL or a function that is called behind them: as struct cw_series has it. The body has `seed`. */
+#define SERIES_TEST(name, seeds, after)                                     \
+    static void name##_of(uint64_t seed);                                   \
+    TEST(name)                                                              \
+    {                                                                       \
+        cw_series_run(&(const struct cw_series){seeds, name##_of, after});  \
+    }                                                                       \
+    static void name##_of(uint64_t seed)
 
 #endif

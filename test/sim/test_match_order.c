@@ -735,7 +735,19 @@ static void close_play(void)
     cw_cluster_free(play.cluster);
 }
 
-static void test_messages_meet_receives_as_in_the_model(uint64_t seed)
+/* So many seeds meet everything, or the test is not what it should be. */
+static void check_totals(uint64_t count)
+{
+    unsetenv("UCX_RNDV_THRESH");
+    unsetenv("UCX_RNDV_SCHEME");
+    if (count >= 100) {
+        assert_true(totals.matched > 10 * count);
+        assert_true(totals.unexpected > count && totals.removed > count && totals.truncated > count);
+        assert_true(totals.announced > count && totals.dropped_inside > 0 && totals.dropped_by_peer > 0);
+    }
+}
+
+SERIES_TEST(test_messages_meet_receives_as_in_the_model, 2000, check_totals)
 {
     unsigned num_actions = 300;
 
@@ -751,25 +763,4 @@ static void test_messages_meet_receives_as_in_the_model(uint64_t seed)
     receive_rest();
     step_until(all_done, "operations are not done");
     close_play();
-}
-
-/* So many seeds meet everything, or the test is not what it should be. */
-static void check_totals(uint64_t count)
-{
-    unsetenv("UCX_RNDV_THRESH");
-    unsetenv("UCX_RNDV_SCHEME");
-    if (count >= 100) {
-        assert_true(totals.matched > 10 * count);
-        assert_true(totals.unexpected > count && totals.removed > count && totals.truncated > count);
-        assert_true(totals.announced > count && totals.dropped_inside > 0 && totals.dropped_by_peer > 0);
-    }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cw_series(test_messages_meet_receives_as_in_the_model, 2000, check_totals),
-    };
-
-    return cmocka_run_group_tests_name("match_order", tests, NULL, NULL);
 }

@@ -667,17 +667,17 @@ static uint64_t run_healthy(uint64_t seed, int sleepers)
     return end();
 }
 
-static void test_healthy_network(uint64_t seed)
+SERIES_TEST(test_healthy_network, 100, cw_cluster_check_devices)
 {
     run_healthy(seed, 0);
 }
 
-static void test_sleepers(uint64_t seed)
+SERIES_TEST(test_sleepers, 100, cw_cluster_check_devices)
 {
     run_healthy(seed, 1);
 }
 
-static void test_runs_replay(uint64_t seed)
+SERIES_TEST(test_runs_replay, 5, cw_cluster_check_devices)
 {
     assert_int_equal(run_healthy(seed, 0), run_healthy(seed, 0));
 }
@@ -690,7 +690,7 @@ static void close_all(unsigned from, uint32_t flags)
 }
 
 /* The origin closes behind its last access: all of them are carried out (CLS-4). */
-static void test_close_loses_nothing(uint64_t seed)
+SERIES_TEST(test_close_loses_nothing, 30, cw_cluster_check_devices)
 {
     start(seed, UCP_ERR_HANDLING_MODE_NONE, 0, 20000);
     talk(60);
@@ -708,7 +708,7 @@ static void test_close_loses_nothing(uint64_t seed)
 }
 
 /* Connections break: every access ends once. */
-static void test_broken_connections(uint64_t seed)
+SERIES_TEST(test_broken_connections, 100, cw_cluster_check_devices)
 {
     const enum cw_sim_fault fault = cw_cluster_breaking(seed);
 
@@ -730,7 +730,7 @@ static void test_broken_connections(uint64_t seed)
 }
 
 /* A worker takes its memory back while others use it: nobody changes it any more, nobody waits for ever (MEM-16). */
-static void test_unmap_under_access(uint64_t seed)
+SERIES_TEST(test_unmap_under_access, 100, cw_cluster_check_devices)
 {
     unsigned owner;
     size_t length;
@@ -754,21 +754,4 @@ static void test_unmap_under_access(uint64_t seed)
         }
     }
     end();
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cw_series(test_healthy_network, 100, cw_cluster_check_devices),
-        cw_series(test_runs_replay, 5, cw_cluster_check_devices),
-        cw_series(test_sleepers, 100, cw_cluster_check_devices),
-        cw_series(test_close_loses_nothing, 30, cw_cluster_check_devices),
-        cw_series(test_broken_connections, 100, cw_cluster_check_devices),
-        cw_series(test_unmap_under_access, 100, cw_cluster_check_devices),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

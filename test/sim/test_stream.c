@@ -415,23 +415,23 @@ static uint64_t run_healthy(uint64_t seed, int sleepers)
 }
 
 /* EP-41. */
-static void test_healthy_network(uint64_t seed)
+SERIES_TEST(test_healthy_network, 100, NULL)
 {
     run_healthy(seed, 0);
 }
 
-static void test_sleepers(uint64_t seed)
+SERIES_TEST(test_sleepers, 100, NULL)
 {
     run_healthy(seed, 1);
 }
 
-static void test_runs_replay(uint64_t seed)
+SERIES_TEST(test_runs_replay, 5, NULL)
 {
     assert_int_equal(run_healthy(seed, 0), run_healthy(seed, 0));
 }
 
 /* More than the window holds, beside tag messages that fill the queue, so that sends wait in both places. */
-static void test_full_window(uint64_t seed)
+SERIES_TEST(test_full_window, 15, NULL)
 {
     struct way *way = &ways[0][1];
     struct cw_op *ops[200];
@@ -459,7 +459,7 @@ static void test_full_window(uint64_t seed)
 }
 
 /* Senders close behind the last byte; receivers read all of it (CLS-4). */
-static void test_close_loses_nothing(uint64_t seed)
+SERIES_TEST(test_close_loses_nothing, 30, NULL)
 {
     start(seed, UCP_ERR_HANDLING_MODE_NONE, 0, (seed % 10 == 0) ? 1000000 : 20000);
     for (unsigned i = 0; i < 40; i++) {
@@ -481,7 +481,7 @@ static void test_close_loses_nothing(uint64_t seed)
 }
 
 /* Connections break: every operation ends once, what was received before is right; a close ends the rest. */
-static void test_broken_connections(uint64_t seed)
+SERIES_TEST(test_broken_connections, 100, NULL)
 {
     start(seed, UCP_ERR_HANDLING_MODE_PEER, 0, 20000);
     talk(50);
@@ -496,21 +496,4 @@ static void test_broken_connections(uint64_t seed)
     }
     close_eps((seed % 4 < 2) ? UCP_EP_CLOSE_FLAG_FORCE : 0);
     end();
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cw_series(test_healthy_network, 100, NULL),
-        cw_series(test_runs_replay, 5, NULL),
-        cw_series(test_sleepers, 100, NULL),
-        cw_series(test_close_loses_nothing, 30, NULL),
-        cw_series(test_broken_connections, 100, NULL),
-        cw_series(test_full_window, 15, NULL),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

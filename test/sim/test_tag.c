@@ -117,18 +117,18 @@ static void check_totals(uint64_t count)
 }
 
 /* WRK-23: a worker that progresses gets on. */
-static void test_healthy_network(uint64_t seed)
+SERIES_TEST(test_healthy_network, 300, check_totals)
 {
     run_healthy(seed, seed, 0);
 }
 
 /* The same with workers that sleep whenever they can (WAK-5). */
-static void test_sleepers(uint64_t seed)
+SERIES_TEST(test_sleepers, 200, NULL)
 {
     run_healthy(seed, seed, 1);
 }
 
-static void test_runs_replay(uint64_t seed)
+SERIES_TEST(test_runs_replay, 10, NULL)
 {
     const int sleepers = seed % 2 == 0;
 
@@ -137,7 +137,7 @@ static void test_runs_replay(uint64_t seed)
 }
 
 /* Close behind the last send: everything that was sent still arrives (CLS-4, CLS-5). */
-static void test_close_loses_nothing(uint64_t seed)
+SERIES_TEST(test_close_loses_nothing, 100, NULL)
 {
     struct cw_sim_knobs knobs;
     struct cw_cluster *cluster;
@@ -162,7 +162,7 @@ static void test_close_loses_nothing(uint64_t seed)
 
 /* Both sides close at the same time, and one of them makes no progress until the other one is through: both closes end
  * with OK (CLS-9). */
-static void test_both_close(uint64_t seed)
+SERIES_TEST(test_both_close, 300, NULL)
 {
     struct cw_sim_knobs knobs;
     struct cw_cluster *cluster;
@@ -257,13 +257,13 @@ static void run_fault(uint64_t seed, enum cw_sim_fault fault, uint32_t chance)
 }
 
 /* Connections break. */
-static void test_broken_connections(uint64_t seed)
+SERIES_TEST(test_broken_connections, 300, NULL)
 {
     run_fault(seed, cw_cluster_breaking(seed), 3000);
 }
 
 /* Dials fail, also while both sides dial each other. */
-static void test_failed_dials(uint64_t seed)
+SERIES_TEST(test_failed_dials, 300, NULL)
 {
     static const enum cw_sim_fault faults[] = {CW_SIM_DIAL_REFUSED, CW_SIM_DIAL_LOST, CW_SIM_NO_MEMORY};
 
@@ -309,26 +309,7 @@ static void run_death(uint64_t seed)
     cw_cluster_free(cluster);
 }
 
-static void test_death(uint64_t seed)
+SERIES_TEST(test_death, 200, NULL)
 {
     run_death(seed);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cw_series(test_healthy_network, 300, check_totals),
-        cw_series(test_runs_replay, 10, NULL),
-        cw_series(test_sleepers, 200, NULL),
-        cw_series(test_close_loses_nothing, 100, NULL),
-        cw_series(test_both_close, 300, NULL),
-        cw_series(test_broken_connections, 300, NULL),
-        cw_series(test_failed_dials, 300, NULL),
-        cw_series(test_death, 200, NULL),
-    };
-
-    if (argc > 1) {
-        cmocka_set_test_filter(argv[1]);
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
