@@ -513,9 +513,9 @@ TEST_WITH(test_memory_that_cannot_be_opened, setup, teardown)
     cw_capture_end(file, saved, text, sizeof(text));
     assert_true(counts.copies > MESSAGES);
     assert_int_equal(counts.opens, MESSAGES);
-    assert_non_null(strstr(text, "cannot be opened"));
+    assert_non_null(strstr(text, "cannot open GPU memory"));
     assert_non_null(strstr(text, "several times slower"));
-    assert_null(strstr(strstr(text, "cannot be opened") + 1, "cannot be opened"));
+    assert_null(strstr(strstr(text, "cannot open GPU memory") + 1, "cannot open GPU memory"));
 }
 
 /* Receives all messages. */

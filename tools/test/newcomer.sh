@@ -122,7 +122,7 @@ says "a request that was not freed" "destroyed while 1 of its requests were neve
 
 # --- limits and systems ---
 says "few descriptors" "ulimit -n" sh -c "exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; ulimit -n 4; exec '$newcomer'"
-says "little memory" "no memory for .* bytes\|cannot allocate .* bytes" \
+says "little memory" "out of memory for .* bytes\|cannot allocate .* bytes" \
     sh -c "ulimit -v 400000; exec '$perftest' -l -t tag_bw -s 1G -n 1"
 says "the other project's library" "version .* of another implementation\|Library path: .*libucp" "$info" -v
 if unshare -rm true 2>/dev/null; then

@@ -119,7 +119,7 @@ while [ ! -s "$work/garbage" ] && [ $tries -lt 100 ]; do
     sleep 0.05
 done
 expect_status 1 "$trace" $garbage
-[ "$(grep -c 'ring of events\|cannot be read' "$work/err")" = 3 ] || { fail "lies are believed"; cat "$work/err"; }
+[ "$(grep -c 'no valid event ring\|cannot be read' "$work/err")" = 3 ] || { fail "lies are believed"; cat "$work/err"; }
 kill $garbage
 for wrong in "" "--bogus 1" "--request x 1" "1 2" "x"; do
     # shellcheck disable=SC2086 # words

@@ -197,8 +197,7 @@ static int run(struct options *options)
     }
     cw_screen_end();
     if (status == 0 && options->once && options->form == TABLE && lists[0].count == 0) {
-        cw_say_note("no workers%s", options->pid != 0 ? " readable by this "
-                                                                  "user" : " that this user may look into");
+        cw_say_note("no workers%s", options->pid != 0 ? " in this process" : " that this user may inspect");
     }
     cw_watch_free(&lists[0]);
     cw_watch_free(&lists[1]);
