@@ -75,8 +75,8 @@ struct cw_limits {
     struct cw_access_limits access;
 };
 
-/* The functions of the core that an iface calls, inside progress() only, except for `take`. `owner` is the value passed
- * to open(). */
+/* The functions of the core that an iface calls, inside progress() only, except for `take` from a send and `done` from
+ * close_conn(). `owner` is the value passed to open(). */
 struct cw_upcalls {
     /* A packet arrived on an open connection. `data` is valid until the return only. */
     void (*packet)(struct cw_conn *conn, uint8_t id, const void *data, size_t length);
@@ -131,7 +131,7 @@ struct cw_upcalls {
 struct cw_iface_params {
     const struct cw_config *config;     /* borrowed for the lifetime of the iface */
     const struct cw_upcalls *upcalls;   /* borrowed as well */
-    void *owner;                        /* passed to accept */
+    void *owner;                        /* passed to upcalls that have no connection */
     struct cw_poller *poller;           /* descriptors are registered here; their callbacks run inside the worker's
                                          * progress */
     const struct cw_device *devices;    /* the devices that the configuration allows; none: the interface is for

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * docs/CONFIG.md comes from the table of settings: the test compares it with what the table gives,
- * `test_config_doc --write <file>` writes it.
+ * `unit_config_doc --write <file>` writes it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 static const char intro[] =
     "# Configuration\n"
     "\n"
-    "<!-- Written by test_config_doc --write from src/config/config.def; a test holds the two together. -->\n"
+    "<!-- Written by unit_config_doc --write from src/config/config.def; a test holds the two together. -->\n"
     "\n"
     "## Where values come from\n"
     "\n"
@@ -263,7 +263,7 @@ TEST(test_documentation_is_up_to_date)
     free(committed);
     cw_text_free(&doc);
     if (!is_same) {
-        fail_msg("docs/CONFIG.md differs from src/config/config.def; run test_config_doc --write docs/CONFIG.md");
+        fail_msg("docs/CONFIG.md differs from src/config/config.def; run unit_config_doc --write docs/CONFIG.md");
     }
 }
 

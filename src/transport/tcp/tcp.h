@@ -139,7 +139,7 @@ struct cw_tcp_handshake {
 struct cw_tcp_conn {
     struct cw_conn super;
     struct cw_poll_item item;     /* fd -1: none */
-    struct cw_list link;          /* iface->unauthenticated peers, pending or lingering */
+    struct cw_list link;          /* iface->unauth, pending or lingering */
     struct cw_listening *listening; /* of an unauthenticated peer: the listener that it connected to; NULL: the iface's
                                      * own socket */
     struct cw_tcp_handshake *handshake;
@@ -199,7 +199,7 @@ struct cw_tcp_iface {
     struct cw_list lingering;     /* oldest first */
     struct cw_list unread;        /* filters that hold received bytes */
     struct cw_tcp_security *security;
-    struct cw_list in_flight;     /* struct cw_tcp_watch; `look` is set while this list or the next one is not empty */
+    struct cw_list in_flight;     /* struct cw_tcp_watch; `check` is set while this list or the next one is not empty */
     struct cw_list resting;       /* struct cw_tcp_watch; their checks need not wake a sleeping program */
     struct cw_alarm check;
     uint64_t checked_ns;          /* time of the last check */
@@ -311,7 +311,7 @@ void cw_tcp_watch_sends(struct cw_tcp_conn *conn);
 void cw_tcp_watch_settle(struct cw_tcp_iface *iface);
 /* Logs that the peer's machine is considered dead. */
 void cw_tcp_watch_notify(struct cw_tcp_conn *conn);
-/* `fire` of iface->look. */
+/* `fire` of iface->check. */
 unsigned cw_tcp_watch_check(struct cw_alarm *alarm);
 
 /* tcp_dial.c. The slots of the transport's table. */
