@@ -132,3 +132,23 @@ TEST_WITH(test_the_oldest_receives_are_listed_in_order, set_up, tear_down)
     while (cw_tag_matcher_take_recv(&matcher) != NULL) {
     }
 }
+
+/* Taking out may be interrupted by new receives. */
+TEST_WITH(test_receives_may_be_posted_while_others_are_taken_out, set_up, tear_down)
+{
+    unsigned taken = 0;
+    unsigned i;
+
+    for (i = 0; i < 1000; i++) {
+        post(i, i, EXACT);
+        if ((i % 2) == 1) {
+            assert_non_null(cw_tag_matcher_take_recv(&matcher));
+            taken++;
+        }
+    }
+    while (cw_tag_matcher_take_recv(&matcher) != NULL) {
+        taken++;
+        check();
+    }
+    assert_int_equal(taken, 1000);
+}
