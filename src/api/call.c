@@ -242,19 +242,12 @@ static ucs_status_t find_type(const ucp_worker_h worker, const ucp_request_param
                                        : check_ranges(type, is_given, datatype, buffer, count, is_given ? 0 : i);
 }
 
-static inline bool is_noted(ucp_worker_h worker, const void *memory)
-{
-    const uintptr_t granule = (uintptr_t)memory >> CW_WORKER_GRANULE_SHIFT;
-
-    return __atomic_load_n(&worker->host[granule % CW_WORKER_GRANULES], __ATOMIC_RELAXED) == granule;
-}
-
 /* Notes the granule of `memory` as host memory, unless device memory is possible. */
 static void note_host(ucp_worker_h worker, const void *memory)
 {
     const uintptr_t granule = (uintptr_t)memory >> CW_WORKER_GRANULE_SHIFT;
 
-    if (!is_noted(worker, memory) && cw_worker_check_loaded(worker)) {
+    if (!cw_call_is_host(worker, memory) && cw_worker_check_loaded(worker)) {
         __atomic_store_n(&worker->host[granule % CW_WORKER_GRANULES], granule, __ATOMIC_RELAXED);
     }
 }
@@ -353,7 +346,7 @@ static inline bool is_only_datatype(ucp_worker_h worker, const ucp_request_param
         return (param->datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_GENERIC;
     }
     for (i = 0; i < count; i++) {
-        if (iov == NULL || !is_noted(worker, iov[i].buffer)) {
+        if (iov == NULL || !cw_call_is_host(worker, iov[i].buffer)) {
             return false;
         }
     }
