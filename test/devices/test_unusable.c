@@ -394,5 +394,9 @@ int main(int argc, char **argv)
 {
     transport = (argc > 1) ? argv[1] : "rc";
     steps = (strcmp(transport, "rc") == 0) ? verbs_steps : ofi_steps;
+#ifdef CW_VERBS
+    device_is.num_devices = 2;
+    device_is.repeats = 0;
+#endif
     return cw_tests_run(NULL, NULL);
 }

@@ -1,25 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A stand-in for libibverbs with devices that reach each other within one process: InfiniBand, one port each, queue
- * pairs for datagrams and of type RC with shared receive queues, remote access and atomic operations. A program that is
- * linked with it finds it by its SONAME when the library opens libibverbs.so.1. Work moves when a completion queue is
- * polled. failing.h says which calls fail; each is a step of that name, without "ibv_".
+ * A stand-in for libibverbs with devices that reach each other within one process: one port each, queue pairs for
+ * datagrams and of type RC with shared receive queues, remote access and atomic operations. A program that is linked
+ * with it finds it by its SONAME when the library opens libibverbs.so.1. Work moves when a completion queue is polled,
+ * a few requests each time, so that requests are under way. verbs_stand_in.h says what the devices are like, failing.h
+ * which calls fail; each is a step of that name, without "ibv_". It is strict: a completion queue without room for all
+ * that is under way, or a send queue with more requests than it was made for, ends the program, as the one would end
+ * all connections of a real device and the other is refused.
  */
-#include <infiniband/verbs.h>
+#include "verbs_stand_in.h"
 
 #include <endian.h>
 #include <pthread.h>
-#include <stdint.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "failing.h"
-#include "verbs_stand_in.h"
 
 #undef ibv_query_port
 #undef ibv_reg_mr
 
-enum { QPS = 64, MRS = 4096, ENTRIES = 8192, RECEIVES = 8192, SENDS = 8192, EVENTS = 16, GRH = 40, FIRST_QP = 16 };
+enum { QPS = 1 << 16, MRS = 1 << 16, CONTEXTS = 64, EVENTS = 16, SGES = 4, GRH = 40, FIRST_QP = 16, STEPS = 8 };
+
+#define must(condition)                                                             \
+    do {                                                                            \
+        if (!(condition)) {                                                         \
+            fprintf(stderr, "verbs_stand_in.c:%d: not so: %s\n", __LINE__, #condition); \
+            abort();                                                                \
+        }                                                                           \
+    } while (0)
 
 struct device {
     struct ibv_device device;
@@ -33,11 +42,18 @@ struct context {
     unsigned num_events;
 };
 
+/* A completion, and the requests of a queue pair whose places are free when it is polled. */
+struct done {
+    struct ibv_wc wc;
+    struct qp *qp; /* NULL: a receive */
+    uint64_t places;
+};
+
 struct cq {
     struct ibv_cq cq;
-    struct ibv_wc entries[ENTRIES];
-    unsigned first, count;
-    int is_armed;
+    struct done *ring; /* of cqe */
+    unsigned first, count, under_way; /* requests of its queue pairs that did not end */
+    int qps, is_armed;
 };
 
 struct receive {
@@ -46,8 +62,8 @@ struct receive {
 };
 
 struct receives {
-    struct receive entries[RECEIVES];
-    unsigned first, count;
+    struct receive *ring;
+    unsigned first, count, most;
 };
 
 struct srq {
@@ -58,17 +74,20 @@ struct srq {
 struct send {
     struct send *next;
     struct ibv_send_wr wr;
-    struct ibv_sge sges[4];
-    unsigned lid; /* of a datagram's target */
-    char *bytes;  /* of an inline request */
+    struct ibv_sge sges[SGES];
+    int is_inline;
+    char bytes[];
 };
 
 struct qp {
     struct ibv_qp qp;
     struct receives receives; /* without a shared queue */
     uint32_t peer;
-    int signals_all;
+    unsigned max_sends, max_inline;
+    int signals_all, is_busy;
+    struct qp *next_busy;
     struct send *sends, **end;
+    uint64_t posted, done, freed;
 };
 
 struct ah {
@@ -76,9 +95,14 @@ struct ah {
     unsigned lid;
 };
 
+struct stand_in device_is = {
+    .num_devices = 1, .max_cqe = 1 << 22, .resizes = 1, .max_qp = 1 << 20, .max_each = 1 << 20, .repeats = 1};
+struct stand_in_seen device_saw;
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct device devices[] = {{.device = {.name = "stand0"}, .lid = 1}, {.device = {.name = "stand1"}, .lid = 2}};
-static struct qp *qps[QPS];
+static struct context *contexts[CONTEXTS];
+static struct qp *qps[QPS], *busy, **busy_end = &busy;
 static struct ibv_mr *mrs[MRS];
 static uint32_t next_mr;
 
@@ -93,15 +117,31 @@ static int fails(const char *step)
     return errno;
 }
 
+static int refused(int error)
+{
+    errno = error;
+    return error;
+}
+
+static void gid_of(const struct ibv_context *context, uint8_t gid[16])
+{
+    memset(gid, 0, 16);
+    gid[0] = 0xfd;
+    gid[15] = (uint8_t)device_of(context)->lid;
+    if (device_is.is_ethernet) {
+        memcpy(gid, device_is.gid, 16);
+    }
+}
+
 /* ---- devices ---- */
 
 struct ibv_device **ibv_get_device_list(int *num)
 {
-    const int count = sizeof(devices) / sizeof(devices[0]);
-    struct ibv_device **list = fails("get_device_list") ? NULL : calloc((size_t)count + 1, sizeof(*list));
+    const size_t most = (size_t)device_is.num_devices + 1;
+    struct ibv_device **list = fails("get_device_list") ? NULL : calloc(most, sizeof(*list));
 
     *num = 0;
-    for (int i = 0; list != NULL && i < count; i++) {
+    for (int i = 0; list != NULL && i < device_is.num_devices; i++) {
         list[(*num)++] = &devices[i].device;
     }
     return list;
@@ -125,33 +165,34 @@ int ibv_fork_init(void)
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
     (void)context;
-    *attr = (struct ibv_device_attr){.max_qp = QPS,
-                             .max_qp_wr = SENDS,
-                             .max_cqe = 1 << 16,
-                             .max_sge = 4,
-                             .max_qp_rd_atom = 16,
-                             .atomic_cap = IBV_ATOMIC_HCA,
-                             .max_srq = 64,
-                             .max_srq_wr = RECEIVES,
-                             .phys_port_cnt = 1};
+    *attr = (struct ibv_device_attr){.max_qp = device_is.max_each,
+                                     .max_qp_wr = (device_is.max_wr > 0) ? device_is.max_wr : 16384,
+                                     .max_cqe = device_is.max_cqe,
+                                     .max_sge = SGES,
+                                     .max_qp_rd_atom = 16,
+                                     .atomic_cap = device_is.has_no_atomics ? IBV_ATOMIC_NONE : IBV_ATOMIC_HCA,
+                                     .max_srq = device_is.has_no_srq ? 0 : 1000,
+                                     .max_srq_wr = 16384,
+                                     .phys_port_cnt = 1};
     return fails("query_device");
 }
 
 int ibv_query_port(struct ibv_context *context, uint8_t number, struct _compat_ibv_port_attr *compat)
 {
-    struct ibv_port_attr *attr = (struct ibv_port_attr *)compat;
+    const struct ibv_port_attr attr = {
+        .state = device_is.is_down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE,
+        .max_mtu = IBV_MTU_4096,
+        .active_mtu = IBV_MTU_4096,
+        .gid_tbl_len = 1,
+        .pkey_tbl_len = 1,
+        .max_msg_sz = 1u << 30,
+        .lid = (uint16_t)device_of(context)->lid,
+        .active_width = 2,
+        .active_speed = 32,
+        .link_layer = device_is.is_ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND};
 
     (void)number;
-    attr->state = IBV_PORT_ACTIVE;
-    attr->max_mtu = IBV_MTU_4096;
-    attr->active_mtu = IBV_MTU_4096;
-    attr->gid_tbl_len = 1;
-    attr->pkey_tbl_len = 1;
-    attr->max_msg_sz = 1u << 30;
-    attr->lid = (uint16_t)device_of(context)->lid;
-    attr->active_width = 2;
-    attr->active_speed = 32;
-    attr->link_layer = IBV_LINK_LAYER_INFINIBAND;
+    memcpy(compat, &attr, sizeof(attr));
     return fails("query_port");
 }
 
@@ -161,10 +202,10 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index
     (void)port;
     (void)flags;
     memset(entry, 0, size);
-    entry->gid.raw[0] = 0xfd;
-    entry->gid.raw[15] = (uint8_t)device_of(context)->lid;
     entry->gid_index = index;
-    return fails("query_gid");
+    entry->gid_type = device_is.is_ethernet ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB;
+    gid_of(context, entry->gid.raw);
+    return (index == 0) ? fails("query_gid") : refused(EINVAL);
 }
 
 int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
@@ -182,8 +223,6 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
-static struct context *contexts[64];
-
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
     struct context *context = fails("open_device") ? NULL : calloc(1, sizeof(*context));
@@ -198,7 +237,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
     context->context.ops.post_send = post_send;
     context->context.ops.post_recv = post_recv;
     context->context.ops.post_srq_recv = post_srq_recv;
-    for (size_t i = 0; i < sizeof(contexts) / sizeof(contexts[0]); i++) {
+    for (int i = 0; i < CONTEXTS; i++) {
         if (contexts[i] == NULL) {
             contexts[i] = context;
             break;
@@ -209,7 +248,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 
 int ibv_close_device(struct ibv_context *context)
 {
-    for (size_t i = 0; i < sizeof(contexts) / sizeof(contexts[0]); i++) {
+    for (int i = 0; i < CONTEXTS; i++) {
         contexts[i] = (contexts[i] == (struct context *)context) ? NULL : contexts[i];
     }
     close(context->async_fd);
@@ -228,7 +267,7 @@ void stand_in_dies(const char *name)
         devices[i].is_dead |= name != NULL && strcmp(devices[i].device.name, name) == 0;
         devices[i].is_dead &= name != NULL;
     }
-    for (size_t i = 0; name != NULL && i < sizeof(contexts) / sizeof(contexts[0]); i++) {
+    for (int i = 0; name != NULL && i < CONTEXTS; i++) {
         if (contexts[i] != NULL && strcmp(contexts[i]->context.device->name, name) == 0) {
             contexts[i]->events[contexts[i]->num_events++] = IBV_EVENT_DEVICE_FATAL;
             (void)!write(contexts[i]->context.async_fd, &one, sizeof(one));
@@ -285,12 +324,13 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *address, size_t length, int access)
 {
-    struct ibv_mr *mr = fails("reg_mr") ? NULL : calloc(1, sizeof(*mr));
+    struct ibv_mr *mr;
 
     (void)access;
-    if (mr == NULL) {
+    if (fails("reg_mr") || (device_is.max_mr > 0 && length > device_is.max_mr && refused(ENOMEM))) {
         return NULL;
     }
+    mr = calloc(1, sizeof(*mr));
     pthread_mutex_lock(&lock);
     while (mrs[next_mr % MRS] != NULL) {
         next_mr++;
@@ -345,26 +385,52 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 struct ibv_cq *ibv_create_cq(struct ibv_context *context, int entries, void *cq_context,
                              struct ibv_comp_channel *channel, int vector)
 {
-    struct cq *cq = fails("create_cq") ? NULL : calloc(1, sizeof(*cq));
+    struct cq *cq;
 
     (void)vector;
-    if (cq == NULL) {
+    if (fails("create_cq") || (entries > device_is.max_cqe && refused(EINVAL))) {
         return NULL;
     }
+    cq = calloc(1, sizeof(*cq));
     cq->cq = (struct ibv_cq){.context = context, .channel = channel, .cq_context = cq_context, .cqe = entries};
+    cq->ring = calloc((size_t)entries, sizeof(*cq->ring));
     return &cq->cq;
 }
 
-int ibv_resize_cq(struct ibv_cq *cq, int entries)
+static struct done *done_at(const struct cq *cq, unsigned place)
 {
-    const int error = fails("resize_cq");
+    return &cq->ring[(cq->first + place) % (unsigned)cq->cq.cqe];
+}
 
-    cq->cqe = (error == 0) ? entries : cq->cqe;
-    return error;
+int ibv_resize_cq(struct ibv_cq *super, int entries)
+{
+    struct cq *cq = (struct cq *)super;
+    struct done *ring;
+
+    if (fails("resize_cq")) {
+        return errno;
+    }
+    if (!device_is.resizes || entries > device_is.max_cqe) {
+        return refused(EINVAL);
+    }
+    pthread_mutex_lock(&lock);
+    must(cq->count <= (unsigned)entries);
+    ring = calloc((size_t)entries, sizeof(*ring));
+    for (unsigned i = 0; i < cq->count; i++) {
+        ring[i] = *done_at(cq, i);
+    }
+    free(cq->ring);
+    cq->ring = ring;
+    cq->first = 0;
+    super->cqe = entries;
+    device_saw.largest_cq = (entries > device_saw.largest_cq) ? entries : device_saw.largest_cq;
+    pthread_mutex_unlock(&lock);
+    return 0;
 }
 
 int ibv_destroy_cq(struct ibv_cq *cq)
 {
+    free(((struct cq *)cq)->ring);
     free(cq);
     return 0;
 }
@@ -392,22 +458,26 @@ static int req_notify_cq(struct ibv_cq *cq, int solicited)
     return 0;
 }
 
-static void complete(struct ibv_cq *super, struct ibv_wc wc)
+static void complete(struct ibv_cq *super, struct done done)
 {
     struct cq *cq = (struct cq *)super;
     const uint64_t one = 1;
 
-    if (cq->count == ENTRIES) {
-        abort();
-    }
-    cq->entries[(cq->first + cq->count++) % ENTRIES] = wc;
+    must(cq->count < (unsigned)super->cqe);
+    *done_at(cq, cq->count++) = done;
     if (cq->is_armed && super->channel != NULL) {
         cq->is_armed = 0;
         (void)!write(super->channel->fd, &one, sizeof(one));
     }
 }
 
-/* ---- queue pairs ---- */
+/* ---- receives ---- */
+
+static void receives_open(struct receives *receives, unsigned most)
+{
+    receives->most = most;
+    receives->ring = calloc((size_t)most + 1, sizeof(*receives->ring));
+}
 
 struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init)
 {
@@ -417,6 +487,7 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init
         return NULL;
     }
     srq->srq = (struct ibv_srq){.context = pd->context, .pd = pd, .srq_context = init->srq_context};
+    receives_open(&srq->receives, init->attr.max_wr);
     return &srq->srq;
 }
 
@@ -430,18 +501,52 @@ int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask)
 
 int ibv_destroy_srq(struct ibv_srq *srq)
 {
+    free(((struct srq *)srq)->receives.ring);
     free(srq);
     return 0;
 }
 
+static int add_receives(struct receives *to, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad, const char *step)
+{
+    int error = 0;
+
+    pthread_mutex_lock(&lock);
+    for (; wr != NULL && (error = fails(step)) == 0; wr = wr->next) {
+        must(to->count < to->most);
+        to->ring[(to->first + to->count++) % to->most] = (struct receive){.id = wr->wr_id, .sge = *wr->sg_list};
+    }
+    *bad = wr;
+    pthread_mutex_unlock(&lock);
+    return error;
+}
+
+static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    return add_receives(&((struct qp *)qp)->receives, wr, bad, "post_recv");
+}
+
+static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    return add_receives(&((struct srq *)srq)->receives, wr, bad, "post_srq_recv");
+}
+
+/* ---- queue pairs ---- */
+
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
 {
     static uint32_t next = FIRST_QP;
-    struct qp *qp = fails("create_qp") ? NULL : calloc(1, sizeof(*qp));
+    struct cq *cq = (struct cq *)init->send_cq;
+    struct qp *qp;
 
-    if (qp == NULL) {
+    if (fails("create_qp")) {
         return NULL;
     }
+    if (device_saw.qps >= (unsigned)device_is.max_qp || cq->qps >= device_is.max_each) {
+        device_saw.refused_qps++;
+        errno = ENOMEM;
+        return NULL;
+    }
+    qp = calloc(1, sizeof(*qp));
     pthread_mutex_lock(&lock);
     while (qps[next % QPS] != NULL) {
         next++;
@@ -453,11 +558,26 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
                              .srq = init->srq,
                              .qp_num = next,
                              .qp_type = init->qp_type};
+    qp->max_sends = init->cap.max_send_wr;
+    qp->max_inline = init->cap.max_inline_data;
     qp->signals_all = init->sq_sig_all;
     qp->end = &qp->sends;
+    receives_open(&qp->receives, init->cap.max_recv_wr);
     qps[next++ % QPS] = qp;
+    cq->qps++;
+    device_saw.qps++;
+    device_saw.made_qps++;
+    device_saw.most_qps = (device_saw.qps > device_saw.most_qps) ? device_saw.qps : device_saw.most_qps;
     pthread_mutex_unlock(&lock);
     return &qp->qp;
+}
+
+/* The queue pair of that number, or NULL. */
+static struct qp *find_qp(uint32_t number)
+{
+    struct qp *qp = qps[number % QPS];
+
+    return (qp != NULL && qp->qp.qp_num == number) ? qp : NULL;
 }
 
 static void drop_send(struct qp *qp)
@@ -466,8 +586,66 @@ static void drop_send(struct qp *qp)
 
     qp->sends = send->next;
     qp->end = (qp->sends == NULL) ? &qp->sends : qp->end;
-    free(send->bytes);
     free(send);
+}
+
+/* The oldest request has ended. */
+static void end_send(struct qp *qp, enum ibv_wc_status status)
+{
+    const struct send *send = qp->sends;
+    struct cq *cq = (struct cq *)qp->qp.send_cq;
+
+    qp->done++;
+    cq->under_way--;
+    if (status != IBV_WC_SUCCESS || qp->signals_all || (send->wr.send_flags & IBV_SEND_SIGNALED)) {
+        complete(&cq->cq,
+                 (struct done){{.wr_id = send->wr.wr_id, .status = status, .qp_num = qp->qp.qp_num}, qp, qp->done});
+    }
+    drop_send(qp);
+}
+
+static void become_error(struct qp *qp)
+{
+    qp->qp.state = IBV_QPS_ERR;
+    while (qp->sends != NULL) {
+        end_send(qp, IBV_WC_WR_FLUSH_ERR);
+    }
+}
+
+static void leave_busy(struct qp *qp)
+{
+    for (struct qp **at = &busy; qp->is_busy && *at != NULL; at = &(*at)->next_busy) {
+        if (*at == qp) {
+            *at = qp->next_busy;
+            busy_end = (*at == NULL) ? at : busy_end;
+            break;
+        }
+    }
+    qp->is_busy = 0;
+}
+
+static void join_busy(struct qp *qp)
+{
+    if (!qp->is_busy) {
+        qp->is_busy = 1;
+        qp->next_busy = NULL;
+        *busy_end = qp;
+        busy_end = &qp->next_busy;
+    }
+}
+
+/* Completions that nobody has polled go with their queue pair. */
+static void discard(struct ibv_cq *super, uint32_t number)
+{
+    struct cq *cq = (struct cq *)super;
+    unsigned left = 0;
+
+    for (unsigned i = 0; i < cq->count; i++) {
+        if (done_at(cq, i)->wc.qp_num != number) {
+            *done_at(cq, left++) = *done_at(cq, i);
+        }
+    }
+    cq->count = left;
 }
 
 int ibv_destroy_qp(struct ibv_qp *super)
@@ -475,23 +653,34 @@ int ibv_destroy_qp(struct ibv_qp *super)
     struct qp *qp = (struct qp *)super;
 
     pthread_mutex_lock(&lock);
+    ((struct cq *)super->send_cq)->qps--;
+    ((struct cq *)super->send_cq)->under_way -= (unsigned)(qp->posted - qp->done);
+    discard(super->send_cq, super->qp_num);
+    discard(super->recv_cq, super->qp_num);
+    leave_busy(qp);
     while (qp->sends != NULL) {
         drop_send(qp);
     }
     qps[super->qp_num % QPS] = NULL;
+    device_saw.qps--;
     pthread_mutex_unlock(&lock);
+    free(qp->receives.ring);
     free(qp);
     return 0;
 }
 
-int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+int ibv_modify_qp(struct ibv_qp *super, struct ibv_qp_attr *attr, int mask)
 {
     const int error = fails("modify_qp");
+    struct qp *qp = (struct qp *)super;
 
     if (error == 0) {
         pthread_mutex_lock(&lock);
-        qp->state = (mask & IBV_QP_STATE) ? attr->qp_state : qp->state;
-        ((struct qp *)qp)->peer = (mask & IBV_QP_DEST_QPN) ? attr->dest_qp_num : ((struct qp *)qp)->peer;
+        super->state = (mask & IBV_QP_STATE) ? attr->qp_state : super->state;
+        qp->peer = (mask & IBV_QP_DEST_QPN) ? attr->dest_qp_num : qp->peer;
+        if (super->state == IBV_QPS_ERR) {
+            become_error(qp);
+        }
         pthread_mutex_unlock(&lock);
     }
     return error;
@@ -503,6 +692,16 @@ int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask, struct i
     (void)init;
     *attr = (struct ibv_qp_attr){.qp_state = qp->state};
     return 0;
+}
+
+struct ibv_qp *stand_in_connected(void)
+{
+    struct ibv_qp *found = NULL;
+
+    for (int i = 0; i < QPS; i++) {
+        found = (qps[i] != NULL && qps[i]->qp.qp_type == IBV_QPT_RC && qps[i]->peer != 0) ? &qps[i]->qp : found;
+    }
+    return found;
 }
 
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
@@ -524,64 +723,46 @@ int ibv_destroy_ah(struct ibv_ah *ah)
 
 /* ---- requests ---- */
 
-static int add_receives(struct receives *to, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad, const char *step)
+static uint32_t length_of(const struct ibv_send_wr *wr)
 {
-    int error = 0;
+    uint32_t length = 0;
 
-    pthread_mutex_lock(&lock);
-    for (; wr != NULL && error == 0; wr = (error == 0) ? wr->next : wr) {
-        error = fails(step);
-        error = (error == 0 && to->count == RECEIVES) ? ENOMEM : error;
-        if (error == 0) {
-            to->entries[(to->first + to->count++) % RECEIVES] = (struct receive){.id = wr->wr_id, .sge = *wr->sg_list};
-        } else {
-            *bad = wr;
-        }
+    for (int i = 0; i < wr->num_sge; i++) {
+        length += wr->sg_list[i].length;
     }
-    pthread_mutex_unlock(&lock);
-    return error;
+    return length;
 }
 
-static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+static void add_send(struct qp *qp, const struct ibv_send_wr *wr)
 {
-    return add_receives(&((struct qp *)qp)->receives, wr, bad, "post_recv");
-}
+    struct cq *cq = (struct cq *)qp->qp.send_cq;
+    struct send *send = calloc(1, sizeof(*send) + qp->max_inline);
+    char *at = send->bytes;
 
-static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
-{
-    return add_receives(&((struct srq *)srq)->receives, wr, bad, "post_srq_recv");
-}
-
-static int add_send(struct qp *qp, const struct ibv_send_wr *wr)
-{
-    struct send *send = calloc(1, sizeof(*send));
-    size_t length = 0;
-
-    if (send == NULL || wr->num_sge > 4) {
-        free(send);
-        return ENOMEM;
-    }
+    must(qp->posted - qp->freed < qp->max_sends && wr->num_sge <= SGES);
+    cq->under_way++;
+    must(cq->under_way + cq->count <= (unsigned)cq->cq.cqe);
+    device_saw.most_under_way = (cq->under_way > device_saw.most_under_way) ? cq->under_way : device_saw.most_under_way;
+    qp->posted++;
     send->wr = *wr;
-    if (wr->num_sge > 0) {
-        memcpy(send->sges, wr->sg_list, (size_t)wr->num_sge * sizeof(send->sges[0]));
-    }
-    send->lid = (qp->qp.qp_type == IBV_QPT_UD) ? ((const struct ah *)wr->wr.ud.ah)->lid : 0;
-    if (wr->send_flags & IBV_SEND_INLINE) {
-        for (int i = 0; i < wr->num_sge; i++) {
-            length += send->sges[i].length;
+    send->wr.sg_list = send->sges;
+    send->is_inline = (wr->send_flags & IBV_SEND_INLINE) != 0;
+    must(!send->is_inline || length_of(wr) <= qp->max_inline);
+    for (int i = 0; i < wr->num_sge; i++) {
+        send->sges[i] = wr->sg_list[i];
+        if (send->is_inline) {
+            send->sges[i].addr = (uintptr_t)at;
+            memcpy(at, (void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length); /* NOLINT */
+            at += wr->sg_list[i].length;
         }
-        send->bytes = malloc(length + 1);
-        length = 0;
-        for (int i = 0; i < wr->num_sge; i++) {
-            memcpy(send->bytes + length, (void *)(uintptr_t)send->sges[i].addr, send->sges[i].length); /* NOLINT */
-            length += send->sges[i].length;
-        }
-        send->sges[0] = (struct ibv_sge){.addr = (uintptr_t)send->bytes, .length = (uint32_t)length};
-        send->wr.num_sge = 1;
     }
     *qp->end = send;
     qp->end = &send->next;
-    return 0;
+    if (qp->qp.state == IBV_QPS_ERR) {
+        end_send(qp, IBV_WC_WR_FLUSH_ERR);
+    } else {
+        join_busy(qp);
+    }
 }
 
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -589,156 +770,190 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
     int error = 0;
 
     pthread_mutex_lock(&lock);
-    for (; wr != NULL; wr = wr->next) {
-        error = fails("post_send");
-        error = (error == 0) ? add_send((struct qp *)qp, wr) : error;
-        if (error != 0) {
-            *bad = wr;
-            break;
-        }
+    for (; wr != NULL && (error = fails("post_send")) == 0; wr = wr->next) {
+        add_send((struct qp *)qp, wr);
     }
+    *bad = wr;
     pthread_mutex_unlock(&lock);
     return error;
 }
 
 /* Copies the request's bytes to or from `there`. -1: a local key is wrong. */
-static int move(const struct qp *qp, const struct send *send, char *there, int is_read)
+static int move(const struct ibv_context *context, const struct ibv_send_wr *wr, int is_inline, char *there,
+                int is_read)
 {
     char *here;
 
-    for (int i = 0; i < send->wr.num_sge; i++) {
-        here = (send->bytes != NULL)
-                   ? send->bytes
-                   : reach(qp->qp.context, send->sges[i].addr, send->sges[i].length, send->sges[i].lkey);
+    for (int i = 0; i < wr->num_sge; i++) {
+        here = is_inline ? (char *)(uintptr_t)wr->sg_list[i].addr
+                         : reach(context, wr->sg_list[i].addr, wr->sg_list[i].length, wr->sg_list[i].lkey);
         if (here == NULL) {
             return -1;
         }
-        memcpy(is_read ? here : there, is_read ? there : here, send->sges[i].length);
-        there += send->sges[i].length;
+        memcpy(is_read ? here : there, is_read ? there : here, wr->sg_list[i].length);
+        there += wr->sg_list[i].length;
     }
     return 0;
 }
 
-static size_t length_of(const struct send *send)
-{
-    size_t length = 0;
-
-    for (int i = 0; i < send->wr.num_sge; i++) {
-        length += send->sges[i].length;
-    }
-    return length;
-}
-
 /* 0: the peer has no receive. */
-static int deliver(const struct qp *qp, const struct send *send, struct qp *to, enum ibv_wc_status *status)
+static int deliver(const struct ibv_qp *from, struct qp *to, const struct ibv_send_wr *wr, int is_inline)
 {
     struct receives *receives = (to->qp.srq != NULL) ? &((struct srq *)to->qp.srq)->receives : &to->receives;
-    const size_t head = (qp->qp.qp_type == IBV_QPT_UD) ? GRH : 0;
-    const size_t length = length_of(send) + head;
-    struct receive *receive = &receives->entries[receives->first];
+    const uint32_t head = (to->qp.qp_type == IBV_QPT_UD) ? GRH : 0, length = length_of(wr) + head;
     struct ibv_wc wc = {.opcode = IBV_WC_RECV,
-                      .qp_num = to->qp.qp_num,
-                      .src_qp = qp->qp.qp_num,
-                      .slid = (uint16_t)device_of(qp->qp.context)->lid,
-                      .byte_len = (uint32_t)length};
+                        .qp_num = to->qp.qp_num,
+                        .src_qp = from->qp_num,
+                        .slid = (uint16_t)device_of(from->context)->lid,
+                        .byte_len = length,
+                        .wc_flags = (head > 0) ? IBV_WC_GRH : 0};
+    struct receive *receive;
     char *there;
 
     if (receives->count == 0) {
         return 0;
     }
+    receive = &receives->ring[receives->first];
+    must(length <= receive->sge.length);
     there = reach(to->qp.context, receive->sge.addr, length, receive->sge.lkey);
-    if (there == NULL || length > receive->sge.length || move(qp, send, there + head, 0) != 0) {
-        *status = IBV_WC_REM_INV_REQ_ERR;
-        return 1;
+    must(there != NULL);
+    if (head > 0) {
+        memset(there, 0, GRH);
+        gid_of(from->context, (uint8_t *)there + 8); /* as IPv6 has it, */
+        memcpy(there + 32, there + 8 + 12, 4);       /* and as IPv4 has it */
     }
+    must(move(from->context, wr, is_inline, there + head, 0) == 0);
     wc.wr_id = receive->id;
-    if (send->wr.opcode == IBV_WR_SEND_WITH_IMM) {
-        wc.wc_flags = IBV_WC_WITH_IMM;
-        wc.imm_data = send->wr.imm_data;
+    if (wr->opcode == IBV_WR_SEND_WITH_IMM) {
+        wc.wc_flags |= IBV_WC_WITH_IMM;
+        wc.imm_data = wr->imm_data;
     }
-    receives->first = (receives->first + 1) % RECEIVES;
+    receives->first = (receives->first + 1) % receives->most;
     receives->count--;
-    complete(to->qp.recv_cq, wc);
+    complete(to->qp.recv_cq, (struct done){wc, NULL, 0});
     return 1;
+}
+
+int stand_in_datagram(uint32_t src_qp, struct ibv_qp *to, const void *bytes, uint32_t length)
+{
+    const struct ibv_qp from = {.context = to->context, .qp_num = src_qp};
+    struct ibv_sge sge = {.addr = (uintptr_t)bytes, .length = length};
+    const struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1};
+
+    return deliver(&from, (struct qp *)to, &wr, 1);
+}
+
+/* Delivers a datagram, loses it, or delivers one of the last ones before it. */
+static void carry_datagram(const struct qp *qp, struct qp *to, const struct send *send)
+{
+    static struct {
+        uint32_t from, to, length;
+        char bytes[512];
+    } old[16];
+    static unsigned next;
+    const unsigned at = (unsigned)rand() % 16;
+
+    device_saw.datagrams++;
+    if (rand() % 100 < device_is.loses) {
+        return;
+    }
+    if (rand() % 100 < device_is.loses && old[at].length > 0 && find_qp(old[at].from) != NULL &&
+        find_qp(old[at].to) != NULL) {
+        (void)stand_in_datagram(old[at].from, &find_qp(old[at].to)->qp, old[at].bytes, old[at].length);
+    }
+    (void)deliver(&qp->qp, to, &send->wr, send->is_inline);
+    if (device_is.loses > 0) {
+        old[next % 16].from = qp->qp.qp_num;
+        old[next % 16].to = to->qp.qp_num;
+        old[next % 16].length = length_of(&send->wr);
+        (void)move(qp->qp.context, &send->wr, send->is_inline, old[next++ % 16].bytes, 0);
+    }
 }
 
 static enum ibv_wc_status access_peer(const struct qp *qp, const struct send *send, const struct qp *to)
 {
-    const int is_add = send->wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-    const int is_atomic = is_add || send->wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
-    const size_t length = length_of(send);
+    const struct ibv_send_wr *wr = &send->wr;
+    const int is_add = wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+    const int is_atomic = is_add || wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+    const uint32_t length = length_of(wr);
     uint64_t old, new;
     char *there;
 
     if (length == 0) {
         return IBV_WC_SUCCESS;
     }
-    there = is_atomic ? reach(to->qp.context, send->wr.wr.atomic.remote_addr, length, send->wr.wr.atomic.rkey)
-                      : reach(to->qp.context, send->wr.wr.rdma.remote_addr, length, send->wr.wr.rdma.rkey);
+    there = is_atomic ? reach(to->qp.context, wr->wr.atomic.remote_addr, length, wr->wr.atomic.rkey)
+                      : reach(to->qp.context, wr->wr.rdma.remote_addr, length, wr->wr.rdma.rkey);
     if (there == NULL) {
         return IBV_WC_REM_ACCESS_ERR;
     }
     if (!is_atomic) {
-        return (move(qp, send, there, send->wr.opcode == IBV_WR_RDMA_READ) == 0) ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR;
+        return (move(qp->qp.context, wr, send->is_inline, there, wr->opcode == IBV_WR_RDMA_READ) == 0)
+                   ? IBV_WC_SUCCESS
+                   : IBV_WC_LOC_PROT_ERR;
     }
     memcpy(&old, there, sizeof(old));
     new = old;
     if (is_add) {
-        new += send->wr.wr.atomic.compare_add;
-    } else if (old == send->wr.wr.atomic.compare_add) {
-        new = send->wr.wr.atomic.swap;
+        new += wr->wr.atomic.compare_add;
+    } else if (old == wr->wr.atomic.compare_add) {
+        new = wr->wr.atomic.swap;
     }
-    if (move(qp, send, there, 1) != 0) {
+    if (move(qp->qp.context, wr, send->is_inline, there, 1) != 0) {
         return IBV_WC_LOC_PROT_ERR;
     }
     memcpy(there, &new, sizeof(new));
     return IBV_WC_SUCCESS;
 }
 
-/* 0: it waits for a receive. */
-static int carry_one(struct qp *qp)
+/* Carries out the oldest request, if that is possible. */
+static void carry_one(struct qp *qp)
 {
-    struct send *send = qp->sends;
+    const struct send *send = qp->sends;
     const int is_datagram = qp->qp.qp_type == IBV_QPT_UD;
-    const uint32_t number = is_datagram ? send->wr.wr.ud.remote_qpn : qp->peer;
-    struct qp *to = qps[number % QPS];
+    struct qp *to = find_qp(is_datagram ? send->wr.wr.ud.remote_qpn : qp->peer);
     enum ibv_wc_status status = IBV_WC_SUCCESS;
 
-    to = (to != NULL && to->qp.qp_num == number && to->qp.state >= IBV_QPS_RTR && to->qp.state <= IBV_QPS_RTS &&
-          !device_of(to->qp.context)->is_dead)
-             ? to
-             : NULL;
-    if (qp->qp.state == IBV_QPS_ERR) {
-        status = IBV_WC_WR_FLUSH_ERR;
-    } else if (is_datagram) {
-        if (to != NULL && device_of(to->qp.context)->lid == send->lid) {
-            (void)deliver(qp, send, to, &status);
+    if (device_of(qp->qp.context)->is_dead) {
+        return;
+    }
+    if (to != NULL && (to->qp.state < IBV_QPS_RTR || to->qp.state > IBV_QPS_RTS ||
+                       device_of(to->qp.context)->is_dead)) {
+        to = NULL;
+    }
+    if (is_datagram) {
+        if (to != NULL) {
+            carry_datagram(qp, to, send);
         }
-        status = IBV_WC_SUCCESS;
     } else if (to == NULL) {
+        if (device_is.repeats) {
+            return;
+        }
         status = IBV_WC_RETRY_EXC_ERR;
     } else if (send->wr.opcode == IBV_WR_SEND || send->wr.opcode == IBV_WR_SEND_WITH_IMM) {
-        if (!deliver(qp, send, to, &status)) {
-            return 0;
+        if (!deliver(&qp->qp, to, &send->wr, send->is_inline)) {
+            return;
         }
     } else {
         status = access_peer(qp, send, to);
     }
-    if (status != IBV_WC_SUCCESS || qp->signals_all || (send->wr.send_flags & IBV_SEND_SIGNALED)) {
-        complete(qp->qp.send_cq,
-                 (struct ibv_wc){.wr_id = send->wr.wr_id, .status = status, .qp_num = qp->qp.qp_num});
+    end_send(qp, status);
+    if (status != IBV_WC_SUCCESS) {
+        become_error(qp);
     }
-    qp->qp.state = (status != IBV_WC_SUCCESS) ? IBV_QPS_ERR : qp->qp.state;
-    drop_send(qp);
-    return 1;
 }
 
-/* A dead device moves nothing and completes nothing. */
 static void carry(void)
 {
-    for (int i = 0; i < QPS; i++) {
-        while (qps[i] != NULL && qps[i]->sends != NULL && !device_of(qps[i]->qp.context)->is_dead &&
-               carry_one(qps[i])) {
+    for (int i = 0; i < STEPS && !device_is.stands && busy != NULL; i++) {
+        struct qp *qp = busy;
+
+        leave_busy(qp);
+        if (qp->sends != NULL) {
+            carry_one(qp);
+        }
+        if (qp->sends != NULL) {
+            join_busy(qp);
         }
     }
 }
@@ -753,10 +968,14 @@ static int poll_cq(struct ibv_cq *super, int most, struct ibv_wc *wc)
     }
     pthread_mutex_lock(&lock);
     carry();
-    while (count < most && cq->count > 0) {
-        wc[count++] = cq->entries[cq->first];
-        cq->first = (cq->first + 1) % ENTRIES;
-        cq->count--;
+    for (; count < most && cq->count > 0; cq->count--) {
+        const struct done *done = done_at(cq, 0);
+
+        wc[count++] = done->wc;
+        if (done->qp != NULL) {
+            done->qp->freed = done->places;
+        }
+        cq->first = (cq->first + 1) % (unsigned)super->cqe;
     }
     pthread_mutex_unlock(&lock);
     return count;

@@ -1,11 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What tests do to the devices of verbs_stand_in.c, "stand0" and "stand1".
+ * What tests make of the devices of verbs_stand_in.c, "stand0" and "stand1", and what these saw.
  */
 #ifndef CW_TEST_DEVICES_VERBS_STAND_IN_H
 #define CW_TEST_DEVICES_VERBS_STAND_IN_H
 
+#include <infiniband/verbs.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What the devices are like; set before they are opened. */
+extern struct stand_in {
+    int num_devices;
+    int max_cqe;
+    int resizes;          /* ibv_resize_cq works */
+    int max_qp, max_each; /* queue pairs of all, and of each completion queue */
+    int is_ethernet;
+    int is_down, has_no_srq, has_no_atomics, max_wr;
+    size_t max_mr; /* bytes that are registered at once; 0: any */
+    int stands;    /* nothing is carried out */
+    int repeats;   /* a request to a peer that is gone, for long; else it fails at once */
+    int loses;     /* of 100 datagrams; as many come once more, after some that follow them */
+    uint8_t gid[16]; /* with is_ethernet */
+} device_is;
+
+extern struct stand_in_seen {
+    unsigned qps, most_qps, most_under_way, refused_qps, made_qps, datagrams;
+    int largest_cq;
+} device_saw;
+
 /* That device breaks for ever, and reports it. NULL: all work again for those who open them anew. */
 void stand_in_dies(const char *name);
+/* A connected queue pair of type RC, or NULL. */
+struct ibv_qp *stand_in_connected(void);
+/* A datagram arrives that says it is of queue pair src_qp. Whether there was room for it. */
+int stand_in_datagram(uint32_t src_qp, struct ibv_qp *to, const void *bytes, uint32_t length);
 
 #endif

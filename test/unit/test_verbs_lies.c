@@ -4,12 +4,14 @@
  * with a reason, and the program goes on.
  */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <ucp/api/ucp.h>
 
 #include "runner.h"
 #include "test_log_lines.h"
-#include "test_verbs_device.h"
+#include "../devices/verbs_stand_in.h"
 
 static int failures;
 

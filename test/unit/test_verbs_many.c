@@ -4,17 +4,14 @@
  * does not grow with them, and a peer whose process ends while the device says nothing.
  */
 #include <stdio.h>
-
-#include <signal.h>
-#include <sys/wait.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <ucp/api/ucp.h>
 
-#include "runner.h"
 #include "os/clock.h"
-#include "os/watch.h"
 #include "test_log_lines.h"
-#include "test_verbs_device.h"
+#include "test_verbs_child.h"
 
 #define HANG_NS UINT64_C(60000000000)
 
@@ -27,12 +24,6 @@ struct side {
 
 static struct side one, other;
 static ucp_ep_h eps[MOST];
-static int failures;
-static ucs_status_t failure;
-
-/* ---- the watch: instead of a socket of this process, one of a child that can be killed ---- */
-
-static uint16_t child_port;
 
 bool __real_cw_watch_listen(struct cw_watch_listener *listener, const struct cw_net_address *address);
 bool __wrap_cw_watch_listen(struct cw_watch_listener *listener, const struct cw_net_address *address);
@@ -107,13 +98,6 @@ static ucs_status_t end_request(ucs_status_ptr_t request)
     }
     ucp_request_free(request);
     return status;
-}
-
-static void failed(void *arg, ucp_ep_h ep, ucs_status_t status)
-{
-    (void)arg, (void)ep;
-    failures++;
-    failure = status;
 }
 
 static void connect_eps(unsigned num, ucp_err_handling_mode_t mode)
@@ -282,42 +266,14 @@ TEST_WITH(test_datagrams_are_told, setup, NULL)
     }
 }
 
-static pid_t start_child(void)
-{
-    const struct cw_net_address here = {.family = CW_NET_IPV4, .bytes = {127, 0, 0, 1}};
-    const struct cw_net_options none = {0};
-    int fds[2];
-    pid_t child;
-
-    assert_int_equal(pipe(fds), 0);
-    child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        if (cw_net_listen(&here, 1, &none, &child_port) < 0 ||
-            write(fds[1], &child_port, sizeof(child_port)) != sizeof(child_port)) {
-            _exit(1);
-        }
-        for (;;) {
-            (void)pause();
-        }
-    }
-    assert_int_equal(read(fds[0], &child_port, sizeof(child_port)), sizeof(child_port));
-    close(fds[0]);
-    close(fds[1]);
-    return child;
-}
-
 /* The device would never tell the end: the requests of dead peers are repeated for ever. All endpoints to the process
  * that are watched fail, those that are not go on. */
 TEST_WITH(test_process_ends, setup, NULL)
 {
-    static const uint8_t loopback[16] = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1};
     const pid_t child = start_child();
     uint64_t end;
-    int status, i;
+    int i;
 
-    device_is.is_ethernet = 1;
-    memcpy(device_is.gid, loopback, sizeof(loopback));
     setenv("UCX_KEEPALIVE_INTERVAL", "1000s", 1);
     open_both();
     failures = 0;
@@ -328,8 +284,7 @@ TEST_WITH(test_process_ends, setup, NULL)
         usleep(1000);
     }
     assert_int_equal(failures, 0);
-    assert_int_equal(kill(child, SIGKILL), 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
+    kill_child(child);
     end = cw_clock_ns() + HANG_NS;
     while (failures < 3) {
         progress();
@@ -339,8 +294,7 @@ TEST_WITH(test_process_ends, setup, NULL)
     child_port = 0;
     close_both();
     assert_int_equal(failures, 3);
-    memset(device_is.gid, 0, sizeof(device_is.gid));
-    device_is.is_ethernet = 0;
+    forget_child();
 }
 
 int main(int argc, char **argv)

@@ -4,18 +4,16 @@
  * process and on a clock of its own. With the argument `cost` it prints what messages to many peers cost.
  */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include <signal.h>
-#include <sys/wait.h>
 #include <time.h>
 
 #include <ucp/api/ucp.h>
 
-#include "runner.h"
 #include "core/worker.h"
 #include "os/clock.h"
-#include "os/watch.h"
-#include "test_verbs_device.h"
+#include "test_verbs_child.h"
 #include "transport/verbs/verbs.h"
 
 enum { MOST_EPS = 10000, MOST_SIDES = 24, ROUNDS_HANG = 100000000 };
@@ -29,8 +27,6 @@ struct side {
 static struct side sides[MOST_SIDES];
 static unsigned num_sides;
 static ucp_ep_h eps[MOST_EPS];
-static int failures;
-static ucs_status_t failure;
 
 /* ---- a clock that goes on with each round of progress ---- */
 
@@ -45,10 +41,6 @@ uint64_t __wrap_cw_clock_ns(void)
     now_ns += call_ns;
     return now_ns;
 }
-
-/* ---- the watch: instead of a socket of this process, one of a child that can be killed ---- */
-
-static uint16_t child_port;
 
 bool __wrap_cw_watch_listen(struct cw_watch_listener *listener, const struct cw_net_address *address);
 
@@ -138,13 +130,6 @@ static ucs_status_t end_request(ucs_status_ptr_t request)
     }
     ucp_request_free(request);
     return status;
-}
-
-static void failed(void *arg, ucp_ep_h ep, ucs_status_t status)
-{
-    (void)arg, (void)ep;
-    failures++;
-    failure = status;
 }
 
 static ucp_ep_h connect_ep(unsigned from, unsigned to, ucp_err_handling_mode_t mode)
@@ -532,40 +517,12 @@ TEST_WITH(test_peer_that_computes, setup, NULL)
     close_sides();
 }
 
-static pid_t start_child(void)
-{
-    const struct cw_net_address here = {.family = CW_NET_IPV4, .bytes = {127, 0, 0, 1}};
-    const struct cw_net_options none = {0};
-    int fds[2];
-    pid_t child;
-
-    assert_int_equal(pipe(fds), 0);
-    child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        if (cw_net_listen(&here, 1, &none, &child_port) < 0 ||
-            write(fds[1], &child_port, sizeof(child_port)) != sizeof(child_port)) {
-            _exit(1);
-        }
-        for (;;) {
-            (void)pause();
-        }
-    }
-    assert_int_equal(read(fds[0], &child_port, sizeof(child_port)), sizeof(child_port));
-    close(fds[0]);
-    close(fds[1]);
-    return child;
-}
-
 /* Two sides with watched endpoints, most of which are parked. */
 static pid_t open_watched(void)
 {
-    static const uint8_t loopback[16] = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1};
     const pid_t child = start_child();
     int i;
 
-    device_is.is_ethernet = 1;
-    memcpy(device_is.gid, loopback, sizeof(loopback));
     open_sides(2, 1);
     failures = 0;
     for (i = 0; i < 5; i++) {
@@ -582,20 +539,11 @@ static pid_t open_watched(void)
     return child;
 }
 
-static void end_child(pid_t child)
-{
-    int status;
-
-    assert_int_equal(kill(child, SIGKILL), 0);
-    assert_int_equal(waitpid(child, &status, 0), child);
-}
-
 static void close_watched(void)
 {
-    child_port = 0;
+    child_port = 0; /* no watch begins any more */
     close_sides();
-    memset(device_is.gid, 0, sizeof(device_is.gid));
-    device_is.is_ethernet = 0;
+    forget_child();
 }
 
 /* The end of a peer's process is told for parked connections, too. */
@@ -606,7 +554,7 @@ TEST_WITH(test_death_while_parked, setup, NULL)
 
     exchange(5, 2);
     pass(3000);
-    end_child(child);
+    kill_child(child);
     while (failures < 5 && rounds-- > 0) {
         progress();
         usleep(100);
@@ -633,7 +581,7 @@ TEST_WITH(test_closed_while_parked, setup, NULL)
     assert_int_equal(device_saw.made_qps, before);
     await_rc(0);
     assert_int_equal(num_conns(1), 0);
-    end_child(child);
+    kill_child(child);
     close_watched();
 }
 
@@ -655,26 +603,12 @@ TEST_WITH(test_watched_ones_stay, setup, NULL)
 
 /* ---- what a peer may say at the wrong time ---- */
 
-static struct device_qp *qp_of_side(unsigned side)
-{
-    struct device_qp *found = NULL;
-    uint32_t i;
-
-    (void)side;
-    for (i = 0; i < 1u << 16; i++) {
-        if (device_qps[i] != NULL && device_qps[i]->super.qp_type == IBV_QPT_RC && device_qps[i]->peer != 0) {
-            found = device_qps[i];
-        }
-    }
-    return found;
-}
-
-static void say(struct device_qp *qp, uint32_t word)
+static void say(uint32_t word)
 {
     struct ibv_send_wr wr = {.opcode = IBV_WR_SEND_WITH_IMM, .imm_data = htobe32(word), .wr_id = UINT64_MAX >> 1};
     struct ibv_send_wr *bad;
 
-    assert_int_equal(device_post_send(&qp->super, &wr, &bad), 0);
+    assert_int_equal(ibv_post_send(stand_in_connected(), &wr, &bad), 0);
 }
 
 TEST_WITH(test_words_at_the_wrong_time, setup, NULL)
@@ -703,7 +637,7 @@ TEST_WITH(test_words_at_the_wrong_time, setup, NULL)
         exchange(2, 1);
         pass(100);
         for (j = 0; j < 3 && cases[i].words[j] != 0; j++) {
-            say(qp_of_side(1), cases[i].words[j]);
+            say(cases[i].words[j]);
         }
         pass(200);
         assert_int_equal(failures > 0, cases[i].breaks);
@@ -717,15 +651,12 @@ TEST_WITH(test_words_at_the_wrong_time, setup, NULL)
 static void forge(struct cw_verbs_datagram datagram, uint32_t src_qp)
 {
     static char bytes[CW_VERBS_DATAGRAM_MAX];
-    struct device_qp from = {.super = {.qp_num = src_qp, .qp_type = IBV_QPT_UD}};
-    struct ibv_sge sge = {.addr = (uintptr_t)bytes};
-    struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1};
-    struct cw_verbs_iface *to = iface_of(1);
+    size_t length;
 
     datagram.mtu = 3;
     datagram.address = iface_of(0)->local;
-    sge.length = (uint32_t)cw_verbs_datagram_encode(&datagram, (uint8_t *)bytes);
-    assert_int_equal(device_deliver(&from, (struct device_qp *)to->ud, &wr), 1);
+    length = cw_verbs_datagram_encode(&datagram, (uint8_t *)bytes);
+    assert_int_equal(stand_in_datagram(src_qp, iface_of(1)->ud, bytes, (uint32_t)length), 1);
     pass(20);
 }
 
