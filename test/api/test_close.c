@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Closing healthy endpoints: CLS-1..18, WRK-26, WRK-30, WRK-31, R23. The storm of many processes is
- * test_close_storm.c. */
+/* Closing healthy endpoints: CLS-1..18, WRK-26, WRK-30, WRK-31, R23. Many processes that close at once are in
+ * test_finalize.c. */
 #include "harness.h"
 
 #include <stdlib.h>

@@ -179,7 +179,7 @@ static void barrier_for(struct cw_remote *remotes)
     }
 }
 
-static void storm(unsigned seed, char kind)
+static void one_round(unsigned seed, char kind)
 {
     struct cw_remote remotes[MEMBERS];
     uint64_t lengths[MEMBERS];
@@ -210,35 +210,35 @@ static void storm(unsigned seed, char kind)
     }
 }
 
-static void storms(char kind)
+static void rounds(char kind)
 {
     cw_test_need_two_processes();
     if (cw_test_tls_has("tcp")) {
         cw_test_skip_reference("its close over tcp waits for the peer's progress");
     }
     for (unsigned seed = 0; seed < 5; seed++) {
-        storm(seed, kind);
+        one_round(seed, kind);
     }
 }
 
 API_TEST(test_cls19_closes_waited_for)
 {
-    storms('i');
+    rounds('i');
 }
 
 API_TEST(test_cls19_close_requests_freed)
 {
-    storms('f');
+    rounds('f');
 }
 
 API_TEST(test_cls5_cls19_received_after_all_closed)
 {
-    storms('l');
+    rounds('l');
 }
 
 API_TEST(test_cls5_cls19_received_after_half_are_gone)
 {
-    storms('x');
+    rounds('x');
 }
 
 int main(int argc, char **argv)

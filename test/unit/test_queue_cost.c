@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a peer has piled up here does not make its packets dear: none of them walks along what waits. A trap in the
+ * The cost of a packet does not grow with what its peer has waiting here: none walks along the queue. A trap in the
  * middle of the endpoint's list ends this program if one does. Ids that a table is kept by are each used once.
  */
 #include <endian.h>
