@@ -41,6 +41,10 @@ static int run(const char *file, CMFixtureFunction setup, CMFixtureFunction tear
             tests[chosen++] = entries[i]->test;
         }
     }
+    if (chosen == 0) {
+        (void)fprintf(stderr, "there are no tests%s%s\n", *file == '\0' ? "" : " in ", file);
+        return 1;
+    }
     return _cmocka_run_group_tests(*file == '\0' ? "tests" : file, tests, chosen, setup, teardown);
 }
 
