@@ -37,13 +37,6 @@ void cw_fail(const char *format, ...)
     _exit(CW_CHILD_WRONG);
 }
 
-void cw_check_at(bool good, const char *what, const char *file, int line)
-{
-    if (!good) {
-        cw_fail("%s:%d: not so: %s", file, line, what);
-    }
-}
-
 /* The test framework catches these; a child is to die of them. */
 static void let_signals_kill(void)
 {

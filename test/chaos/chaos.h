@@ -34,8 +34,8 @@ extern struct cw_run {
 
 /* Says what is wrong and ends the process with CW_CHILD_WRONG. */
 void cw_fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
-void cw_check_at(bool good, const char *what, const char *file, int line);
-#define cw_check(condition) cw_check_at((condition), #condition, __FILE__, __LINE__)
+#define cw_check(condition) \
+    ((condition) ? (void)0 : cw_fail("%s:%d: not so: %s", __FILE__, __LINE__, #condition))
 
 /* Runs the body in a child, which is ended after CW_CHILD_S. Returns its exit code, or 128 + the signal's number. */
 int cw_child_run(void (*body)(void *), void *argument);
