@@ -9,6 +9,7 @@
 #include <stdbool.h>
 
 #include "core/ep_batch.h"
+#include "core/lane.h"
 
 /* Whether cw_tx_put may be called: for few bytes, on an open endpoint where nothing waits and the transport has tx
  * space. */
@@ -17,11 +18,23 @@ static CW_INLINE bool cw_ep_takes_few(const struct ucp_ep *ep, size_t length)
     return cw_tx_takes(ep->tx, length) && cw_list_empty(&ep->pending);
 }
 
-/* Whether cw_lane_send_short may be called, and cw_ep_sent_alone after it: the endpoint is open, no send waits or is
- * collected, and the plan sends this length by a short packet. */
+/* Whether a short packet may be sent: the endpoint is open, no send waits or is collected, and the plan sends this
+ * length by one. */
 static CW_INLINE bool cw_ep_takes_short(const struct ucp_ep *ep, size_t length)
 {
     return cw_ep_ready(ep) && length < ep->conn->iface->plan->short_end && cw_likely(!cw_ep_collects(ep));
+}
+
+/* Sends a short packet if the endpoint takes one now. False: nothing was sent. */
+static CW_INLINE bool cw_ep_send_short(struct ucp_ep *ep, uint8_t id, uint64_t header, const void *payload,
+                                       size_t length)
+{
+    if (!cw_ep_takes_short(ep, length) ||
+        cw_unlikely(cw_lane_send_short(ep->conn, id, header, payload, length) != UCS_OK)) {
+        return false;
+    }
+    cw_ep_sent_alone(ep);
+    return true;
 }
 
 #endif
