@@ -270,7 +270,8 @@ def mpi_types_rows(settings, tools):
     for flavour, name in mpis_with(settings, "mpi_types"):
         for transport in TRANSPORTS:
             for key, label in (("vector", "vector, 1 MiB"), ("struct", "structures, 1 MB"),
-                               ("indexed", "every second structure, 0.8 MB")):
+                               ("indexed", "every second structure, 0.8 MB"),
+                               ("faces", "exchange of 16 faces of 64 KiB")):
                 yield Row("mpi_types", f"{name}, {transport}, {label}", "msec", "less",
                           {tool.name: mpi_source(settings, tool, flavour, "mpi_types", f"{key}_us", transport)
                            for tool in libraries_of(tools)})
