@@ -359,6 +359,19 @@ def connect_rows(settings, tools):
     yield from address_rows(settings, tools)
 
 
+def live_rows(settings, tools):
+    """One worker with thousands of live endpoints."""
+    options = ["-n", str(min(settings.endpoints, 9000)), "-m", str(max(10000, int(settings.seconds * 4e5)))]
+    runs = shared_programs(settings, libraries_of(tools), "bench_live", options, "tcp")
+    for key, label, unit, better in (
+            ("connect_sec", "all endpoints dial one listener and are heard", "sec", "less"),
+            ("dialled_bytes", "resident memory of an endpoint, where it was dialled from", "B", "less"),
+            ("accepted_bytes", "resident memory of an endpoint, where the dial came in", "B", "less"),
+            ("few_rate", "8 B in turn on 10 of them", "1/s", "more"),
+            ("all_rate", "8 B in turn on all of them", "1/s", "more")):
+        yield Row("live", label, unit, better, values_of(runs, key))
+
+
 def address_rows(settings, tools):
     """Of 100 peers, one after the other, by the addresses of their workers."""
     options = ["-n", str(CONNECTIONS + 1), "-i", "1"]
@@ -469,9 +482,7 @@ def guarded_rows(settings, tools):
 ROWS = {"latency": latency_rows, "rate": rate_rows, "bandwidth": bandwidth_rows, "steps": steps_rows,
         "am": family_rows("am", "ucp_am_lat", "ucp_am_bw"), "stream": family_rows("stream", "stream_lat", "stream_bw"),
         "rma": rma_rows, "startup": startup_rows, "endpoints": endpoints_rows, "memory": memory_rows,
-        "wakeup": wakeup_rows, "connect": connect_rows, "idle": idle_rows, "matching": matching_rows,
+        "wakeup": wakeup_rows, "connect": connect_rows, "live": live_rows, "idle": idle_rows, "matching": matching_rows,
         "guarded": guarded_rows, "modes": modes_rows, "threads": threads_rows, "mixed": mixed_rows, "both": both_rows,
-        "sizes": sizes_rows,
-        "mpi_init": mpi_init_rows,
-        "mpi_types": mpi_types_rows}
+        "sizes": sizes_rows, "mpi_init": mpi_init_rows, "mpi_types": mpi_types_rows}
 SUITES = list(ROWS)
