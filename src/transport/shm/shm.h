@@ -97,7 +97,7 @@ struct shm_conn {
     uint8_t heat;                   /* enum shm_heat, of an OPEN one */
     uint8_t peer_sleeps;            /* the peer may sleep */
     uint8_t peer_passes;            /* the peer accepts descriptors */
-    uint8_t bell_refused;           /* the peer got no doorbell, so the connection is never COLD */
+    uint8_t bell_refused;           /* the peer got no doorbell and rings by a byte on the socket */
     uint32_t index;                 /* in iface->open */
     struct cw_poll_item item;       /* the socket */
     struct cw_list link;            /* iface->others unless OPEN */
@@ -276,8 +276,8 @@ void cw_shm_trim_end(struct shm_conn *conn);
 unsigned cw_shm_trim(struct cw_alarm *alarm);
 
 /* shm_arrivals.c */
-/* Assigns a doorbell to the peer of an OPEN connection; whether it has one. */
-bool cw_shm_bell_offer(struct shm_conn *conn);
+/* Assigns a doorbell to the peer of an OPEN connection, if one is free. */
+void cw_shm_bell_offer(struct shm_conn *conn);
 /* Handles the message of the peer's cw_shm_bell_offer; false: it is another message. The caller keeps the
  * descriptor. */
 bool cw_shm_bell_take(struct shm_conn *conn, const void *message, size_t length, int fd);

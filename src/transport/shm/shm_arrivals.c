@@ -68,23 +68,21 @@ static uint32_t find_bell(struct shm_iface *iface)
     return bell;
 }
 
-bool cw_shm_bell_offer(struct shm_conn *conn)
+void cw_shm_bell_offer(struct shm_conn *conn)
 {
     struct shm_iface *iface = shm_iface_of(&conn->super);
     struct offer offer;
 
     if (conn->bell != 0 || conn->bell_refused) {
-        return conn->bell != 0;
+        return;
     }
     offer.bell = make_page(iface) ? find_bell(iface) : 0;
     conn->bell_refused = offer.bell == 0 ||
                          cw_unix_send(conn->item.fd, &offer, sizeof(offer), iface->arrivals_fd) != UCS_OK;
-    if (conn->bell_refused) {
-        return false;
+    if (!conn->bell_refused) {
+        conn->bell = offer.bell;
+        iface->belled[offer.bell] = conn;
     }
-    conn->bell = offer.bell;
-    iface->belled[offer.bell] = conn;
-    return true;
 }
 
 bool cw_shm_bell_take(struct shm_conn *conn, const void *message, size_t length, int fd)

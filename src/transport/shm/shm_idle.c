@@ -2,7 +2,7 @@
 /*
  * If there are many connections, progress stops polling those without traffic. Such a connection is cold: it is behind
  * the polled ones in iface->open, and a flag in the ring is set for its peer. With the next packet the peer sets a
- * doorbell (shm_arrivals.c), or sends a byte on the socket to a worker that may sleep and polls the socket anyway;
+ * doorbell (shm_arrivals.c), or sends a byte on the socket if it has none or the worker may sleep and polls the socket;
  * progress then polls the ring again (docs/why/scale.md).
  *
  * There is no fence between the peer's packet and its load of the flag, because each packet would pay for it. Instead
@@ -127,17 +127,17 @@ CW_COLD void cw_shm_wake(struct shm_conn *conn)
     }
 }
 
-/* Whether the connection may become COLD, because its peer can ring. */
-static bool has_bell(struct shm_iface *iface, struct shm_conn *conn, unsigned *offers)
+/* Whether the peer can ring, so that the connection may become COLD. A peer that got no doorbell sends a byte. */
+static bool can_ring(struct shm_iface *iface, struct shm_conn *conn, unsigned *offers)
 {
-    if (iface->wakeup || conn->bell != 0) {
-        return true;
+    if (!iface->wakeup && conn->bell == 0 && !conn->bell_refused) {
+        if (*offers == 0) {
+            return false;
+        }
+        --*offers;
+        cw_shm_bell_offer(conn);
     }
-    if (*offers == 0) {
-        return false;
-    }
-    --*offers;
-    return cw_shm_bell_offer(conn);
+    return true;
 }
 
 /* Moves a connection one step closer to COLD if no packet arrived since the last round. */
@@ -147,7 +147,7 @@ static void cool(struct shm_iface *iface, struct shm_conn *conn, unsigned *offer
         conn->cool_seen = shm_read_mark(&conn->rx);
         cw_shm_warm(conn);
     } else if (conn->heat == SHM_HOT) {
-        if (has_bell(iface, conn, offers)) {
+        if (can_ring(iface, conn, offers)) {
             conn->heat = SHM_COOLING;
             set_flag(conn);
         }
