@@ -363,13 +363,16 @@ def live_rows(settings, tools):
     """One worker with thousands of live endpoints."""
     options = ["-n", str(min(settings.endpoints, 9000)), "-m", str(max(10000, int(settings.seconds * 4e5)))]
     runs = shared_programs(settings, libraries_of(tools), "bench_live", options, "tcp")
+    bare = Shared(lambda: key_values(run([os.path.join(settings.bindir, "bare_live")] + options, None, 60)))
     for key, label, unit, better in (
             ("connect_sec", "all endpoints dial one listener and are heard", "sec", "less"),
             ("dialled_bytes", "resident memory of an endpoint, where it was dialled from", "B", "less"),
             ("accepted_bytes", "resident memory of an endpoint, where the dial came in", "B", "less"),
             ("few_rate", "8 B in turn on 10 of them", "1/s", "more"),
-            ("all_rate", "8 B in turn on all of them", "1/s", "more")):
-        yield Row("live", label, unit, better, values_of(runs, key))
+            ("all_rate", "8 B in turn on all of them", "1/s", "more"),
+            ("all_ratio", "all against 10 of them", "", "more")):
+        limit = {"bare": bare.value(key)} if key.endswith(("rate", "ratio")) else {}
+        yield Row("live", label, unit, better, limit | values_of(runs, key))
 
 
 def address_rows(settings, tools):
