@@ -93,8 +93,8 @@ def bare_ring_source(settings, kinds, size=8, slices=1):
     return lambda: max(one(trips) for trips in all_kinds)
 
 
-def tool_source(settings, tool, transport, test, size, key, options=(), least=200, slices=1):
-    """A number of the row of ucx_perftest."""
+def tool_run(settings, tool, transport, test, size, options=(), least=200, slices=1):
+    """A run of ucx_perftest: a function that gives the numbers of its row."""
     count = Count(settings.seconds / slices, least)
     base = ["-t", test, "-s", str(size)] + list(options)
 
@@ -106,8 +106,14 @@ def tool_source(settings, tool, transport, test, size, key, options=(), least=20
     def measure():
         if not count.count:
             run_pair(least)
-        return run_pair(count.count)[key]
+        return run_pair(count.count)
     return measure
+
+
+def tool_source(settings, tool, transport, test, size, key, options=(), least=200, slices=1):
+    """One of the numbers of its row."""
+    measure = tool_run(settings, tool, transport, test, size, options, least, slices)
+    return lambda: measure()[key]
 
 
 def program_run(settings, tool, program, options=(), transport=None):

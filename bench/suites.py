@@ -12,11 +12,12 @@ import sizes as sizes_of
 from contestants import Failure, Tool, key_values, run
 from rows import SLICES, Row, Shared, ratio_of
 from sources import (bare_bandwidth_source, bare_connect_source, bare_remote_source, bare_ring_source,
-                     bare_sleep_source, bare_source, mpi_source, program_source, shared_programs, tool_source,
-                     values_of)
+                     bare_sleep_source, bare_source, mpi_source, program_source, shared_programs, tool_run,
+                     tool_source, values_of)
 
 TRANSPORTS = ["shm", "tcp"]
 LATENCY_SIZES = [8, 64, 512] + [1024 << power for power in range(7)]
+TAIL_SIZES = [8, 65536]
 BANDWIDTH_SIZES = [1 << power for power in range(27)]
 FAMILY_SIZES = [1024, 8192, 32768, 65536, 1048576, 16777216]
 BOTH_SIZES = [65536, 1048576]
@@ -53,6 +54,17 @@ def latency_rows(settings, tools):
                 sources[tool.name] = tool_source(settings, tool, transport, "tag_lat", size, "p50_us", slices=SLICES)
             if size <= settings.largest:
                 yield Row("latency", f"{transport}, {report.size_text(size)}, median", "usec", "less", sources, SLICES)
+
+
+def tails_rows(settings, tools):
+    """The slow messages of a latency test; the reference's own tool does not tell them."""
+    for transport in TRANSPORTS:
+        for size in TAIL_SIZES:
+            runs = {tool.name: Shared(tool_run(settings, tool, transport, "tag_lat", size))
+                    for tool in libraries_of(tools)}
+            for key in ("p50", "p99", "p99.9"):
+                yield Row("tails", f"{transport}, {report.size_text(size)}, {key}", "usec", "less",
+                          values_of(runs, f"{key}_us"))
 
 
 def rate_rows(settings, tools):
@@ -482,10 +494,11 @@ def guarded_rows(settings, tools):
                        "causeway": tool_source(settings, guarded, "tcp", test, size, value, (), least)})
 
 
-ROWS = {"latency": latency_rows, "rate": rate_rows, "bandwidth": bandwidth_rows, "steps": steps_rows,
-        "am": family_rows("am", "ucp_am_lat", "ucp_am_bw"), "stream": family_rows("stream", "stream_lat", "stream_bw"),
-        "rma": rma_rows, "startup": startup_rows, "endpoints": endpoints_rows, "memory": memory_rows,
-        "wakeup": wakeup_rows, "connect": connect_rows, "live": live_rows, "idle": idle_rows, "matching": matching_rows,
-        "guarded": guarded_rows, "modes": modes_rows, "threads": threads_rows, "mixed": mixed_rows, "both": both_rows,
-        "sizes": sizes_rows, "mpi_init": mpi_init_rows, "mpi_types": mpi_types_rows}
+ROWS = {"latency": latency_rows, "tails": tails_rows, "rate": rate_rows, "bandwidth": bandwidth_rows,
+        "steps": steps_rows, "am": family_rows("am", "ucp_am_lat", "ucp_am_bw"),
+        "stream": family_rows("stream", "stream_lat", "stream_bw"), "rma": rma_rows, "startup": startup_rows,
+        "endpoints": endpoints_rows, "memory": memory_rows, "wakeup": wakeup_rows, "connect": connect_rows,
+        "live": live_rows, "idle": idle_rows, "matching": matching_rows, "guarded": guarded_rows, "modes": modes_rows,
+        "threads": threads_rows, "mixed": mixed_rows, "both": both_rows, "sizes": sizes_rows,
+        "mpi_init": mpi_init_rows, "mpi_types": mpi_types_rows}
 SUITES = list(ROWS)
