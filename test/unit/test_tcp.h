@@ -165,28 +165,21 @@ static inline void on_closed(struct cw_conn *conn, ucs_status_t status)
 static const struct cw_upcalls upcalls = {.packet = on_packet, .accept = on_accept, .opened = on_opened,
                                           .space = on_room, .closed = on_closed};
 
+/* The settings as read once. Nodes borrow the lists and texts in it. */
+static inline const struct cw_config *default_config(void)
+{
+    static struct cw_config *config;
+
+    if (config == NULL) {
+        assert_int_equal(cw_config_read(NULL, NULL, &config), UCS_OK);
+    }
+    return config;
+}
+
 static inline void node_configure(struct node *node)
 {
-    static char *families[] = {"inet", "inet6"};
-    struct cw_config *config = &node->config;
-
     memset(node, 0, sizeof(*node));
-    config->tcp_tx_seg_size = 8192;
-    config->tcp_rx_seg_size = 65536;
-    config->tcp_max_iov = 6;
-    config->tcp_max_poll = 16;
-    config->tcp_nodelay = 1;
-    config->tcp_sndbuf = CW_MEMUNITS_AUTO;
-    config->tcp_rcvbuf = CW_MEMUNITS_AUTO;
-    config->tcp_syn_cnt = CW_ULUNITS_AUTO;
-    config->tcp_keepidle_ns = UINT64_C(10000000000);
-    config->tcp_keepintvl_ns = UINT64_C(2000000000);
-    config->tcp_keepcnt = CW_ULUNITS_AUTO;
-    config->tcp_af_prio.names = families;
-    config->tcp_af_prio.count = 2;
-    config->tcp_max_bw_bps = 2.2e9;
-    config->tcp_failure = CW_LOG_DIAG;
-    config->connect_timeout_ns = UINT64_C(10000000000);
+    node->config = *default_config();
     node->answer = UCS_OK;
     node->answer_length = 5;
 }
