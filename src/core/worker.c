@@ -625,7 +625,7 @@ struct cw_protocol_input cw_worker_protocol_input(const struct ucp_worker *worke
                                .lacks_short = iface->packets->send_short == NULL,
                                .max_bcopy = iface->limits.max_bcopy,
                                .max_zcopy = iface->limits.max_zcopy,
-                               .zcopy_min = iface->limits.zcopy_min,
+                               .zcopy_break_even = iface->limits.zcopy_break_even,
                                .max_registered = iface->limits.max_registered,
                                .max_placed = iface->limits.max_placed,
                                .memory = cw_iface_copies(iface),

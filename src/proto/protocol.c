@@ -30,7 +30,7 @@ void cw_protocol_choose(const struct cw_protocol_input *input, struct cw_protoco
      plan->rndv_forced || input->rndv_fast_thresh == CW_PLAN_AUTO ? plan->rndv_min : input->rndv_fast_thresh;
     plan->rndv_late_min = (plan->rndv_forced || !input->memory) ? 0 : RNDV_AUTO_LATE;
     plan->zcopy_min = (input->zcopy_thresh == CW_PLAN_AUTO)
-                          ? cw_smaller(input->zcopy_min, input->max_bcopy - CW_PLAN_HEADER + 1)
+                          ? cw_smaller(input->zcopy_break_even, input->max_bcopy - CW_PLAN_HEADER + 1)
                           : input->zcopy_thresh; /* a second packet costs more than the registration */
     if (input->max_zcopy <= CW_PLAN_HEADER) {
         plan->zcopy_min = CW_PLAN_NEVER;

@@ -27,7 +27,7 @@ struct cw_protocol_input {
     uint8_t lacks_short;    /* not even a header fits the short send */
     size_t max_bcopy;
     size_t max_zcopy;      /* 0: the transport cannot send without a copy */
-    size_t zcopy_min;      /* of the transport: a shorter message costs less with a copy */
+    size_t zcopy_break_even; /* of the transport: a shorter message costs less with a copy */
     size_t max_registered; /* 0: the transport cannot send from registered memory */
     size_t max_placed;     /* 0: the transport cannot place payloads */
     int memory;            /* the peer's memory can be reached, if the kernel permits it */

@@ -61,7 +61,7 @@ struct cw_limits {
     size_t max_short;       /* payload of send_short, beside its 8 header bytes */
     size_t max_bcopy;       /* packet of send_bcopy; at least CW_WIRE_LEAST_PIECE */
     size_t max_zcopy;       /* header and payload of send_zcopy together; 0: no send_zcopy */
-    size_t zcopy_min;       /* from this length send_zcopy costs less than a copy; a message that exceeds one copied
+    size_t zcopy_break_even; /* from this length send_zcopy costs less than a copy; a message that exceeds one copied
                              * packet uses it earlier (proto/protocol.c) */
     size_t max_registered;  /* header and payload of send_registered together; 0: no send_registered */
     unsigned max_iov;       /* entries of send_zcopy and send_placed */

@@ -76,7 +76,7 @@ static ucs_status_t open_as(const struct cw_transport *transport, const struct c
                   .limits = {.max_short = world->knobs.max_short,
                                 .max_bcopy = world->knobs.max_bcopy,
                                 .max_zcopy = world->knobs.max_zcopy,
-                                .zcopy_min = 16u << 10,
+                                .zcopy_break_even = 16u << 10,
                                 .max_iov = world->knobs.max_iov,
                                 .max_placed = world->knobs.max_placed,
                                 .latency_ns = (double)world->knobs.delay_min_ns,

@@ -181,7 +181,7 @@ TEST(the_transport_says_what_is_worth_no_copy)
 {
     struct cw_protocol_input input = {.max_bcopy = 65536,
                                    .max_zcopy = 1u << 20,
-                                   .zcopy_min = 5000,
+                                   .zcopy_break_even = 5000,
                                    .rndv_thresh = CW_PLAN_NEVER,
                                    .zcopy_thresh = CW_PLAN_AUTO};
     struct cw_protocol_plan plan;

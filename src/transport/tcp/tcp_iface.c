@@ -19,7 +19,7 @@
 #include "os/host.h"
 
 #define MAX_SHORT           2048u
-#define ZCOPY_MIN           (16u << 10) /* with segments (UCX_TCP_TX_SEG_SIZE) that hold as much */
+#define ZCOPY_BREAK_EVEN    (16u << 10) /* with segments (UCX_TCP_TX_SEG_SIZE) that hold as much */
 #define MAX_INTERFACES      256u
 #define LAST_WORDS_RECEIVES 4096u /* more than any kernel buffers for a closed connection */
 #define MIN_SEG_SIZE        1024u
@@ -296,7 +296,7 @@ static void set_limits(struct cw_limits *limits, const struct cw_tcp_settings *s
     limits->max_short = (most_short < MAX_SHORT) ? most_short : MAX_SHORT;
     limits->max_bcopy = settings->tx_seg_size;
     limits->max_zcopy = CW_TCP_PACKET_MAX;
-    limits->zcopy_min = ZCOPY_MIN;
+    limits->zcopy_break_even = ZCOPY_BREAK_EVEN;
     limits->max_iov = settings->max_iov;
     limits->max_placed = CW_TCP_PLACED_MAX;
     limits->latency_ns = 4000;
