@@ -121,8 +121,8 @@ static CW_NOINLINE bool send_gathered(struct ucp_ep *ep, uint64_t first, const v
         !cw_ep_takes_short(ep, header_length + length)) {
         return false;
     }
-    if (cw_likely(header_length <= CW_BYTES_FEW)) {
-        cw_bytes_copy_few(bytes, header, header_length);
+    if (cw_likely(header_length <= CW_BYTES_INLINE)) {
+        cw_bytes_copy_inline(bytes, header, header_length);
     } else {
         memcpy(bytes, header, header_length);
     }

@@ -82,10 +82,10 @@ static inline void cw_bytes_copy_short(void *to, const void *from, size_t length
     }
 }
 
-#define CW_BYTES_FEW 48u
+#define CW_BYTES_INLINE 48u
 
-/* At most CW_BYTES_FEW bytes, inline: with vectors that may overlap. */
-static CW_INLINE void cw_bytes_copy_few(void *to, const void *from, size_t length)
+/* At most CW_BYTES_INLINE bytes, inline: with vectors that may overlap. */
+static CW_INLINE void cw_bytes_copy_inline(void *to, const void *from, size_t length)
 {
     char *dest = to;
     const char *source = from;

@@ -466,7 +466,7 @@ static struct cw_tx *find_tx(const struct ucp_ep *ep)
     if (iface == NULL || !cw_iface_has_fastpath(iface) || ep->worker->trace != NULL) {
         return &cw_no_tx;
     }
-    return (iface->plan->short_end > CW_LINE_FEW) ? cw_lane_tx(ep->conn) : &cw_no_tx;
+    return (iface->plan->short_end > CW_SLOT_DATA) ? cw_lane_tx(ep->conn) : &cw_no_tx;
 }
 
 void cw_ep_set_state(struct ucp_ep *ep, enum cw_ep_state state)

@@ -291,7 +291,7 @@ void cw_stream_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t 
                     cw_list_add_tail(&worker->stream->ready, &stream->ready_link);
                 }
                 cw_count_message(worker, CW_COUNT_STREAM_RECEIVED, length);
-                cw_bytes_copy_few(segment->data, (const char *)data + sizeof(header), length);
+                cw_bytes_copy_inline(segment->data, (const char *)data + sizeof(header), length);
                 return;
             }
         }

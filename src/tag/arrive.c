@@ -323,7 +323,7 @@ static CW_NOINLINE void on_other_short(struct ucp_ep *ep, uint8_t id, const void
     }
     memcpy(&header, data, sizeof(header));
     desc->in.received = payload;
-    cw_bytes_copy_few(desc->data, (const char *)data + sizeof(header), payload);
+    cw_bytes_copy_inline(desc->data, (const char *)data + sizeof(header), payload);
     cw_reassembly_add_stored(&desc->in, ep);
     enqueue(ep->worker, desc, le64toh(header.tag));
 }
@@ -349,7 +349,7 @@ static CW_NOINLINE void on_longer(struct ucp_ep *ep, uint8_t id, const void *dat
 {
     const size_t payload = length - sizeof(struct cw_wire_tag);
     struct cw_tag_recv_state *state;
-    const struct cw_tag_few *match;
+    const struct cw_tag_posted *match;
     struct cw_wire_tag header;
     struct cw_request *request;
 
@@ -379,12 +379,12 @@ void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t len
     struct cw_tag_matcher *matcher = &worker->tag->matcher;
     const size_t payload = length - sizeof(struct cw_wire_tag);
     struct cw_tag_recv_state *state;
-    const struct cw_tag_few *match;
+    const struct cw_tag_posted *match;
     struct cw_wire_tag header;
     struct cw_request *request;
 
     (void)id; /* unused; keeps the other parameters in their registers */
-    if (cw_likely(payload <= CW_BYTES_FEW)) { /* also false without a header */
+    if (cw_likely(payload <= CW_BYTES_INLINE)) { /* also false without a header */
         memcpy(&header, data, sizeof(header));
         match = cw_tag_matcher_first(matcher, le64toh(header.tag));
         if (cw_likely(match != NULL)) {
@@ -397,7 +397,7 @@ void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t len
                 cw_likely(payload <= state->cursor.length && cw_credit_passes(ep, payload))) {
                 cw_tag_matcher_take_first(matcher);
                 cw_count_message(worker, CW_COUNT_TAG_RECEIVED, payload);
-                cw_bytes_copy_few(state->cursor.contig, (const char *)data + sizeof(header), payload);
+                cw_bytes_copy_inline(state->cursor.contig, (const char *)data + sizeof(header), payload);
                 CW_FORGET(request); /* reloads the flags instead of keeping them in a register */
                 finish_fast(request);
                 return;
@@ -438,7 +438,7 @@ bool cw_tag_take(struct cw_conn *conn, uint64_t header, const void *payload, siz
 {
     struct ucp_ep *ep = conn->user;
     const ucp_tag_t tag = le64toh(header);
-    const struct cw_tag_few *match = cw_tag_matcher_first(&ep->worker->tag->matcher, tag);
+    const struct cw_tag_posted *match = cw_tag_matcher_first(&ep->worker->tag->matcher, tag);
 
     return match != NULL && ep->state == CW_EP_OPEN && take(ep, match->recv, tag, payload, length);
 }

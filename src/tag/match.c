@@ -11,11 +11,11 @@
 
 
 /* Few receives are all in the array: the match is usually the first entry, and hashing would cost more than the rest of
- * the match. FEW_RECEIVES entries are few enough for a linear search. When the array fills up with more receives, they
+ * the match. ARRAY_RECEIVES entries are few enough for a linear search. When the array fills up with more receives, they
  * are hashed. */
-#define FEW_RECEIVES 256u
+#define ARRAY_RECEIVES 256u
 
-/* Entries of the first array. Each further array doubles, up to twice FEW_RECEIVES. */
+/* Entries of the first array. Each further array doubles, up to twice ARRAY_RECEIVES. */
 #define FIRST_SPACE 32u
 
 /* Comparing this many entries of the array is cheaper than hashing, ... */
@@ -251,28 +251,28 @@ static inline struct cw_tag_mask *use_mask(struct cw_tag_matcher *matcher, uint6
 /* ---- the array ---- */
 
 /* Moves the entries to the beginning of the array, or of a new one. Usually there is at most one entry. */
-static inline void few_move(struct cw_tag_matcher *matcher, struct cw_tag_few *to)
+static inline void array_move(struct cw_tag_matcher *matcher, struct cw_tag_posted *to)
 {
-    const struct cw_tag_few *few = matcher->first;
+    const struct cw_tag_posted *posted = matcher->first;
 
     matcher->first = to;
-    for (; few != matcher->last; few++) {
-        *to++ = *few;
+    for (; posted != matcher->last; posted++) {
+        *to++ = *posted;
     }
     matcher->last = to;
 }
 
-static CW_NOINLINE bool few_grow(struct cw_tag_matcher *matcher, size_t size)
+static CW_NOINLINE bool array_grow(struct cw_tag_matcher *matcher, size_t size)
 {
-    struct cw_tag_few *few = allocate(matcher, size, sizeof(*few));
+    struct cw_tag_posted *posted = allocate(matcher, size, sizeof(*posted));
 
-    if (few == NULL) {
+    if (posted == NULL) {
         return false;
     }
-    few_move(matcher, few);
-    free(matcher->few);
-    matcher->few = few;
-    matcher->few_end = few + size;
+    array_move(matcher, posted);
+    free(matcher->array);
+    matcher->array = posted;
+    matcher->array_end = posted + size;
     return true;
 }
 
@@ -280,15 +280,15 @@ static CW_NOINLINE bool few_grow(struct cw_tag_matcher *matcher, size_t size)
  * most as many entries as were removed since the last move, so the amortized cost per receive is constant. */
 CW_NOINLINE bool cw_tag_matcher_make_space(struct cw_tag_matcher *matcher)
 {
-    const size_t size = (size_t)(matcher->few_end - matcher->few);
+    const size_t size = (size_t)(matcher->array_end - matcher->array);
     const size_t taken = (size_t)(matcher->last - matcher->first);
 
-    if (matcher->last != matcher->few_end) { /* there is space, but a message is queued */
+    if (matcher->last != matcher->array_end) { /* there is space, but a message is queued */
         return true;
     }
     if (taken <= size / 2 && size > 0) {
-        few_move(matcher, matcher->few);
-    } else if (taken >= FEW_RECEIVES || !few_grow(matcher, (size == 0) ? FIRST_SPACE : 2 * size)) {
+        array_move(matcher, matcher->array);
+    } else if (taken >= ARRAY_RECEIVES || !array_grow(matcher, (size == 0) ? FIRST_SPACE : 2 * size)) {
         return false;
     }
     cw_tag_matcher_set_stop(matcher);
@@ -296,16 +296,16 @@ CW_NOINLINE bool cw_tag_matcher_make_space(struct cw_tag_matcher *matcher)
 }
 
 /* Removes an entry; the entries on its shorter side move. */
-static void few_remove(struct cw_tag_matcher *matcher, struct cw_tag_few *few)
+static void array_remove(struct cw_tag_matcher *matcher, struct cw_tag_posted *posted)
 {
-    const size_t before = (size_t)(few - matcher->first);
-    const size_t behind = (size_t)(matcher->last - few) - 1;
+    const size_t before = (size_t)(posted - matcher->first);
+    const size_t behind = (size_t)(matcher->last - posted) - 1;
 
     if (before <= behind) {
-        memmove(matcher->first + 1, matcher->first, before * sizeof(*few));
+        memmove(matcher->first + 1, matcher->first, before * sizeof(*posted));
         matcher->first++;
     } else {
-        memmove(few, few + 1, behind * sizeof(*few));
+        memmove(posted, posted + 1, behind * sizeof(*posted));
         matcher->last--;
         cw_tag_matcher_set_stop(matcher);
     }
@@ -348,17 +348,17 @@ static void displace(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv)
 }
 
 /* Moves the receives of the array to the table, and frees the array. */
-static void hash_few(struct cw_tag_matcher *matcher)
+static void array_to_table(struct cw_tag_matcher *matcher)
 {
-    struct cw_tag_few *few;
+    struct cw_tag_posted *posted;
 
-    for (few = matcher->first; few != matcher->last; few++) {
-        few->recv->node.key = few->key;
-        few->recv->mask = few->mask;
-        place(matcher, few->recv);
+    for (posted = matcher->first; posted != matcher->last; posted++) {
+        posted->recv->node.key = posted->key;
+        posted->recv->mask = posted->mask;
+        place(matcher, posted->recv);
     }
-    free(matcher->few);
-    matcher->few = matcher->few_end = matcher->first = matcher->last = matcher->stop = NULL;
+    free(matcher->array);
+    matcher->array = matcher->array_end = matcher->first = matcher->last = matcher->stop = NULL;
     matcher->passed = 0;
 }
 
@@ -368,11 +368,11 @@ CW_NOINLINE void cw_tag_matcher_enqueue(struct cw_tag_matcher *matcher, struct c
 {
     if (matcher->num_other == 0) {
         if (cw_tag_matcher_make_space(matcher)) {
-            cw_tag_matcher_post_few(matcher, recv, tag, mask);
+            cw_tag_matcher_post_array(matcher, recv, tag, mask);
             cw_tag_matcher_set_stop(matcher);
             return;
         }
-        hash_few(matcher);
+        array_to_table(matcher);
     }
     recv->node.key = tag & mask;
     recv->mask = mask;
@@ -381,23 +381,24 @@ CW_NOINLINE void cw_tag_matcher_enqueue(struct cw_tag_matcher *matcher, struct c
 }
 
 /* Takes the oldest matching receive out of the array. After many failed comparisons, all receives are hashed. */
-static struct cw_tag_recv *few_take(struct cw_tag_matcher *matcher, uint64_t tag)
+static struct cw_tag_recv *array_take(struct cw_tag_matcher *matcher, uint64_t tag)
 {
     struct cw_tag_recv *found = NULL;
-    struct cw_tag_few *few;
+    struct cw_tag_posted *posted;
     size_t passed;
 
-    for (few = matcher->first; few != matcher->last && !cw_tag_matches(tag, few->key, few->mask); few++) {
+    for (posted = matcher->first;
+         posted != matcher->last && !cw_tag_matches(tag, posted->key, posted->mask); posted++) {
     }
-    passed = (size_t)(few - matcher->first);
-    if (few != matcher->last) {
-        found = few->recv;
-        few_remove(matcher, few);
+    passed = (size_t)(posted - matcher->first);
+    if (posted != matcher->last) {
+        found = posted->recv;
+        array_remove(matcher, posted);
     }
     if (passed > CHEAP_COMPARES) {
         matcher->passed += passed;
         if (matcher->passed >= HASHING * (size_t)(matcher->last - matcher->first)) {
-            hash_few(matcher);
+            array_to_table(matcher);
             cw_tag_matcher_set_stop(matcher);
         }
     }
@@ -428,7 +429,7 @@ struct cw_tag_recv *cw_tag_matcher_match_recv(struct cw_tag_matcher *matcher, ui
     uint64_t left;
 
     if (matcher->num_other == 0) {
-        return few_take(matcher, tag);
+        return array_take(matcher, tag);
     }
     for (left = matcher->busy; left != 0; left &= left - 1) {
         const unsigned slot = (unsigned)__builtin_ctzll(left);
@@ -454,12 +455,12 @@ struct cw_tag_recv *cw_tag_matcher_match_recv(struct cw_tag_matcher *matcher, ui
 
 bool cw_tag_matcher_cancel(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv)
 {
-    struct cw_tag_few *few;
+    struct cw_tag_posted *posted;
 
     if (recv->node.place == 0) {
-        for (few = matcher->first; few != matcher->last; few++) {
-            if (few->recv == recv) {
-                few_remove(matcher, few);
+        for (posted = matcher->first; posted != matcher->last; posted++) {
+            if (posted->recv == recv) {
+                array_remove(matcher, posted);
                 return true;
             }
         }
@@ -509,7 +510,7 @@ struct cw_tag_recv *cw_tag_matcher_take_recv(struct cw_tag_matcher *matcher)
 
 /* Inserts a receive into a list in the order of posting, if the list has space or ends with a later one. Returns the
  * new number of elements. */
-static size_t insert_recv(struct cw_tag_few *list, size_t count, size_t size, struct cw_tag_recv *recv)
+static size_t insert_recv(struct cw_tag_posted *list, size_t count, size_t size, struct cw_tag_recv *recv)
 {
     size_t low = 0, high = count, middle;
 
@@ -526,19 +527,19 @@ static size_t insert_recv(struct cw_tag_few *list, size_t count, size_t size, st
     }
     count -= (count == size);
     memmove(&list[low + 1], &list[low], (count - low) * sizeof(*list));
-    list[low] = (struct cw_tag_few){.key = recv->node.key, .mask = recv->mask, .recv = recv};
+    list[low] = (struct cw_tag_posted){.key = recv->node.key, .mask = recv->mask, .recv = recv};
     return count + 1;
 }
 
-size_t cw_tag_matcher_oldest(const struct cw_tag_matcher *matcher, struct cw_tag_few *list, size_t size)
+size_t cw_tag_matcher_oldest(const struct cw_tag_matcher *matcher, struct cw_tag_posted *list, size_t size)
 {
-    const struct cw_tag_few *few;
+    const struct cw_tag_posted *posted;
     struct cw_tag_node *node, *first;
     size_t count = 0;
     size_t i;
 
-    for (few = matcher->first; few != matcher->last && count < size; few++) {
-        list[count++] = *few;
+    for (posted = matcher->first; posted != matcher->last && count < size; posted++) {
+        list[count++] = *posted;
     }
     cw_list_for_each(node, &matcher->leftover, struct cw_tag_node, ring) {
         count = insert_recv(list, count, size, recv_of(node));
@@ -685,6 +686,6 @@ void cw_tag_matcher_cleanup(struct cw_tag_matcher *matcher)
     }
     free(matcher->buckets);
     free(matcher->masks);
-    free(matcher->few);
+    free(matcher->array);
     cw_tag_matcher_init(matcher, matcher->seed);
 }

@@ -51,7 +51,7 @@ struct cw_tag_recv {
 };
 
 /* Entry of the array: everything that a match reads. */
-struct cw_tag_few {
+struct cw_tag_posted {
     uint64_t            key;  /* tag & mask */
     uint64_t            mask;
     struct cw_tag_recv *recv;
@@ -84,12 +84,12 @@ struct cw_tag_mask {
 /* A matcher must not move in memory, because its lists are embedded. All members are private; only num_unexpected may
  * be read. */
 struct cw_tag_matcher {
-    struct cw_tag_few   *first;     /* the oldest receive in the array */
-    struct cw_tag_few   *last;      /* one past the newest; `first`, if a receive is outside the array */
-    struct cw_tag_few   *stop;      /* posting by a plain write ends here: the array's end, or `last` while a message is
+    struct cw_tag_posted *first;    /* the oldest receive in the array */
+    struct cw_tag_posted *last;     /* one past the newest; `first`, if a receive is outside the array */
+    struct cw_tag_posted *stop;     /* posting by a plain write ends here: the array's end, or `last` while a message is
                                        queued or a receive is outside the array */
-    struct cw_tag_few   *few;       /* the array and its end, NULL if there is none */
-    struct cw_tag_few   *few_end;
+    struct cw_tag_posted *array;    /* NULL if there is none */
+    struct cw_tag_posted *array_end;
     size_t               num_other; /* receives outside the array: either all of them or none */
     size_t               num_unexpected;
     uint64_t             busy;      /* bit i: masks[i] has receives in the table */
@@ -147,7 +147,7 @@ static inline bool cw_tag_matches(uint64_t message_tag, uint64_t tag, uint64_t m
 /* Recomputes `stop` after num_unexpected, num_other or the array has changed. */
 static inline void cw_tag_matcher_set_stop(struct cw_tag_matcher *matcher)
 {
-    matcher->stop = ((matcher->num_unexpected | matcher->num_other) == 0) ? matcher->few_end : matcher->last;
+    matcher->stop = ((matcher->num_unexpected | matcher->num_other) == 0) ? matcher->array_end : matcher->last;
 }
 
 /* The number of buckets is a power of two; the lower bits of the hash are the index of one. `slot` as CW_TAG_SLOT. */
@@ -208,16 +208,16 @@ static inline bool cw_tag_matcher_becomes_idle(struct cw_tag_matcher *matcher)
 }
 
 /* Adds a new receive to the array, which must have space; the index in the array is the order of posting. */
-static inline void cw_tag_matcher_post_few(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, uint64_t tag,
+static inline void cw_tag_matcher_post_array(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, uint64_t tag,
                                            uint64_t mask)
 {
-    struct cw_tag_few *few = matcher->last;
+    struct cw_tag_posted *posted = matcher->last;
 
     recv->node.place = 0;
-    few->key = tag & mask;
-    few->mask = mask;
-    few->recv = recv;
-    matcher->last = few + 1;
+    posted->key = tag & mask;
+    posted->mask = mask;
+    posted->recv = recv;
+    matcher->last = posted + 1;
 }
 
 /* Queues a new receive that no unexpected message matches. The matcher uses `recv` until it is matched, cancelled or
@@ -226,7 +226,7 @@ static inline void cw_tag_matcher_queue(struct cw_tag_matcher *matcher, struct c
                                         uint64_t mask)
 {
     if (cw_likely(cw_tag_matcher_is_idle(matcher))) {
-        cw_tag_matcher_post_few(matcher, recv, tag, mask);
+        cw_tag_matcher_post_array(matcher, recv, tag, mask);
     } else {
         cw_tag_matcher_enqueue(matcher, recv, tag, mask);
     }
@@ -234,11 +234,11 @@ static inline void cw_tag_matcher_queue(struct cw_tag_matcher *matcher, struct c
 
 /* The oldest receive in the array, if a message with this tag matches it: it is the earliest match. NULL: no such fast
  * match; search with cw_tag_matcher_arrive. */
-static inline const struct cw_tag_few *cw_tag_matcher_first(const struct cw_tag_matcher *matcher, uint64_t tag)
+static inline const struct cw_tag_posted *cw_tag_matcher_first(const struct cw_tag_matcher *matcher, uint64_t tag)
 {
-    const struct cw_tag_few *few = matcher->first;
+    const struct cw_tag_posted *posted = matcher->first;
 
-    return cw_likely(few != matcher->last && cw_tag_matches(tag, few->key, few->mask)) ? few : NULL;
+    return cw_likely(posted != matcher->last && cw_tag_matches(tag, posted->key, posted->mask)) ? posted : NULL;
 }
 
 /* Removes the receive that cw_tag_matcher_first returned; it belongs to the caller. */
@@ -254,11 +254,11 @@ static inline void cw_tag_matcher_take_first(struct cw_tag_matcher *matcher)
  */
 static inline struct cw_tag_recv *cw_tag_matcher_arrive(struct cw_tag_matcher *matcher, uint64_t tag)
 {
-    const struct cw_tag_few *few = cw_tag_matcher_first(matcher, tag);
+    const struct cw_tag_posted *posted = cw_tag_matcher_first(matcher, tag);
 
-    if (cw_likely(few != NULL)) { /* usually the message matches the first receive */
+    if (cw_likely(posted != NULL)) { /* usually the message matches the first receive */
         cw_tag_matcher_take_first(matcher);
-        return few->recv;
+        return posted->recv;
     }
     return cw_tag_matcher_has_posted(matcher) ? cw_tag_matcher_match_recv(matcher, tag) : NULL;
 }
@@ -285,7 +285,7 @@ struct cw_tag_recv *cw_tag_matcher_take_recv(struct cw_tag_matcher *matcher);
 
 /* Fills `list` with the oldest posted receives, oldest first, at most `size` of them. Returns their number. O(number of
  * posted receives). */
-size_t cw_tag_matcher_oldest(const struct cw_tag_matcher *matcher, struct cw_tag_few *list, size_t size);
+size_t cw_tag_matcher_oldest(const struct cw_tag_matcher *matcher, struct cw_tag_posted *list, size_t size);
 
 /* The oldest unexpected message, NULL if none. It stays queued. */
 static inline struct cw_tag_message *cw_tag_matcher_first_message(const struct cw_tag_matcher *matcher)

@@ -198,7 +198,7 @@ static CW_INLINE ucs_status_ptr_t post_fast(struct ucp_worker *worker, void *buf
     state->cursor.contig = buffer;
     state->since = worker->moment;
     cw_request_start(request, param, param->op_attr_mask, CW_REQUEST_TAG_RECV, flags);
-    cw_tag_matcher_post_few(&worker->tag->matcher, &state->match, tag, mask);
+    cw_tag_matcher_post_array(&worker->tag->matcher, &state->match, tag, mask);
     return cw_request_handle(request);
 }
 

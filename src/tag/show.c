@@ -20,7 +20,7 @@ static uint64_t age_ns(const struct ucp_worker *worker, uint32_t since)
     return (uint64_t)(worker->moment - since) << CW_MOMENT_SHIFT;
 }
 
-static struct cw_queues_item show_recv(const struct ucp_worker *worker, const struct cw_tag_few *posted)
+static struct cw_queues_item show_recv(const struct ucp_worker *worker, const struct cw_tag_posted *posted)
 {
     const struct cw_tag_recv_state *state = cw_container_of(posted->recv, struct cw_tag_recv_state, match);
 
@@ -55,7 +55,7 @@ void cw_tag_show(const struct ucp_worker *worker, struct cw_queues *queues)
     const struct cw_tag_matcher *matcher = &worker->tag->matcher;
     const size_t space = queues->listed_posted;
     const struct cw_tag_message *message = cw_tag_matcher_first_message(matcher);
-    struct cw_tag_few *posted = (space == 0) ? NULL : malloc(space * sizeof(*posted));
+    struct cw_tag_posted *posted = (space == 0) ? NULL : malloc(space * sizeof(*posted));
     struct cw_queues_item *item = queues->items;
     size_t i;
 

@@ -92,7 +92,7 @@ extern struct cw_rx cw_no_rx;
 #define CW_LINE_OVER         UINT32_MAX
 
 /* Packets with at most this many bytes after the 8-byte header leave their line open. */
-#define CW_LINE_FEW (CW_LINE_SLOT - (uint32_t)sizeof(uint64_t))
+#define CW_SLOT_DATA (CW_LINE_SLOT - (uint32_t)sizeof(uint64_t))
 
 /* The transport with a fast path, in probes. */
 #define CW_TX_TRANSPORT 2u
@@ -149,7 +149,7 @@ static inline void cw_tx_publish_slot(struct cw_tx *tx, struct cw_line *line, si
 /* Whether cw_tx_put may be called. */
 static CW_INLINE bool cw_tx_takes(const struct cw_tx *tx, size_t length)
 {
-    return length <= CW_LINE_FEW && tx->line < tx->stop;
+    return length <= CW_SLOT_DATA && tx->line < tx->stop;
 }
 
 /* Sends a packet; cw_tx_takes must hold. */
@@ -160,7 +160,7 @@ static CW_INLINE void cw_tx_put(struct cw_tx *tx, uint8_t id, uint64_t header, c
     char *data = line->slots[slot];
 
     memcpy(data, &header, sizeof(header));
-    cw_bytes_copy_few(data + sizeof(header), payload, length);
+    cw_bytes_copy_inline(data + sizeof(header), payload, length);
     CW_PROBE(send_short, CW_TX_TRANSPORT, sizeof(header) + length, 0);
     cw_tx_publish_slot(tx, line, slot, sizeof(header) + length, id);
     if (cw_unlikely(__atomic_load_n(tx->attention, __ATOMIC_RELAXED) != 0)) {

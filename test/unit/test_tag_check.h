@@ -17,13 +17,14 @@ static inline struct cw_tag_message *cw_tag_matcher_post(struct cw_tag_matcher *
     return message;
 }
 
-static inline const struct cw_tag_few *few_find(const struct cw_tag_matcher *matcher, const struct cw_tag_recv *recv)
+static inline const struct cw_tag_posted *array_find(const struct cw_tag_matcher *matcher,
+                                                     const struct cw_tag_recv *recv)
 {
-    const struct cw_tag_few *few;
+    const struct cw_tag_posted *posted;
 
-    for (few = matcher->first; few != matcher->last; few++) {
-        if (few->recv == recv) {
-            return few;
+    for (posted = matcher->first; posted != matcher->last; posted++) {
+        if (posted->recv == recv) {
+            return posted;
         }
     }
     return NULL;
@@ -32,13 +33,13 @@ static inline const struct cw_tag_few *few_find(const struct cw_tag_matcher *mat
 /* True from the post that queued it until it is matched, cancelled or taken. */
 static inline bool cw_tag_matcher_is_posted(const struct cw_tag_matcher *matcher, const struct cw_tag_recv *recv)
 {
-    return recv->node.place != 0 || few_find(matcher, recv) != NULL;
+    return recv->node.place != 0 || array_find(matcher, recv) != NULL;
 }
 
 /* Memory held by the tables, in bytes, without the matcher itself. */
 static inline size_t cw_tag_matcher_memory(const struct cw_tag_matcher *matcher)
 {
-    size_t total = (size_t)(matcher->few_end - matcher->few) * sizeof(*matcher->few);
+    size_t total = (size_t)(matcher->array_end - matcher->array) * sizeof(*matcher->array);
     unsigned i;
 
     total += matcher->space_masks * sizeof(*matcher->masks) + matcher->num_buckets * sizeof(*matcher->buckets);
@@ -193,7 +194,7 @@ static inline const char *check_messages(const struct cw_tag_matcher *matcher)
 /* What is posted is not in both places, is in order, and no message that waits matches it. */
 static inline const char *check_posted(const struct cw_tag_matcher *matcher, size_t in_table)
 {
-    static struct cw_tag_few all[8192];
+    static struct cw_tag_posted all[8192];
     const size_t count = cw_tag_matcher_oldest(matcher, all, 8192);
     const int has_other = matcher->num_other != 0;
     const struct cw_tag_message *message;
@@ -210,12 +211,12 @@ static inline const char *check_posted(const struct cw_tag_matcher *matcher, siz
     if (listed + in_table != matcher->num_other || count != cw_tag_matcher_num_posted(matcher)) {
         return "the number of posted receives is wrong";
     }
-    if (matcher->first < matcher->few || matcher->last < matcher->first || matcher->few_end < matcher->last ||
-        matcher->stop != ((has_other || matcher->num_unexpected != 0) ? matcher->last : matcher->few_end)) {
-        return "the few receives are not in their array, or its end is wrong";
+    if (matcher->first < matcher->array || matcher->last < matcher->first || matcher->array_end < matcher->last ||
+        matcher->stop != ((has_other || matcher->num_unexpected != 0) ? matcher->last : matcher->array_end)) {
+        return "the receives are not in their array, or its end is wrong";
     }
     if (has_other && matcher->first != matcher->last) {
-        return "some receives are among the few and others are not";
+        return "some receives are in the array and others are not";
     }
     for (i = 0; i < count; i++) {
         if ((all[i].recv->node.place != 0) != has_other || (has_other && all[i].recv->node.place <= place)) {

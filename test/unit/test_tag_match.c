@@ -74,7 +74,7 @@ TEST_WITH(test_tag2_each_of_the_64_bits_decides, set_up, tear_down)
 /* Clean-up of a worker: everything that is queued can be found and taken out. */
 TEST_WITH(test_all_that_is_queued_can_be_taken_out, set_up, tear_down)
 {
-    static struct cw_tag_few list[MANY];
+    static struct cw_tag_posted list[MANY];
     static unsigned        seen[MANY];
     struct cw_tag_message *message;
     struct cw_tag_recv    *recv;
@@ -112,7 +112,7 @@ TEST_WITH(test_all_that_is_queued_can_be_taken_out, set_up, tear_down)
 /* A report of what is posted: the oldest, in order, from the array, the table and the leftover list. */
 TEST_WITH(test_the_oldest_receives_are_listed_in_order, set_up, tear_down)
 {
-    struct cw_tag_few list[20];
+    struct cw_tag_posted list[20];
     unsigned i, j;
 
     assert_int_equal(cw_tag_matcher_oldest(&matcher, list, 20), 0);
