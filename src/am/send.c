@@ -118,7 +118,7 @@ static CW_NOINLINE bool send_gathered(struct ucp_ep *ep, uint64_t first, const v
     char bytes[SHORT_BYTES];
 
     if (header_length >= SHORT_BYTES || length > SHORT_BYTES - header_length ||
-        !cw_ep_takes_short(ep, header_length + length)) {
+        !cw_ep_can_send_short(ep, header_length + length)) {
         return false;
     }
     if (cw_likely(header_length <= CW_BYTES_INLINE)) {

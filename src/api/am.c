@@ -114,11 +114,11 @@ static CW_NOINLINE ucs_status_ptr_t send_general(ucp_ep_h ep, unsigned id, const
 static CW_INLINE ucs_status_ptr_t send_fast(ucp_ep_h ep, unsigned id, const void *buffer, size_t length,
                                             const ucp_request_param_t *param)
 {
-    if (cw_unlikely(!cw_ep_takes_few(ep, length) || cw_op_ep(ep)->fences != 0 || id > UINT16_MAX)) {
+    if (cw_unlikely(!cw_ep_can_send_fast(ep, length) || cw_op_ep(ep)->fences != 0 || id > UINT16_MAX)) {
         return cw_am_send(ep, id, NULL, 0, buffer, length, param);
     }
     cw_count_message(ep->worker, CW_COUNT_AM_SENT, length);
-    cw_tx_put(ep->tx, CW_PACKET_AM_EAGER, cw_am_first_bytes((uint16_t)id, 0, 0), buffer, length);
+    cw_tx_send(ep->tx, CW_PACKET_AM_EAGER, cw_am_first_bytes((uint16_t)id, 0, 0), buffer, length);
     return NULL;
 }
 

@@ -36,14 +36,14 @@ static CW_INLINE ucs_status_ptr_t send_fast(ucp_ep_h ep, const void *buffer, siz
 
     uint64_t position;
 
-    if (cw_unlikely(length == 0 || !cw_ep_takes_few(ep, length) || stream == NULL ||
+    if (cw_unlikely(length == 0 || !cw_ep_can_send_fast(ep, length) || stream == NULL ||
                     length > cw_stream_window(stream))) {
         return cw_stream_send(ep, buffer, length, param);
     }
     position = htole64(stream->sent);
     stream->sent += length;
     cw_count_message(ep->worker, CW_COUNT_STREAM_SENT, length);
-    cw_tx_put(ep->tx, CW_PACKET_STREAM_DATA, position, buffer, length);
+    cw_tx_send(ep->tx, CW_PACKET_STREAM_DATA, position, buffer, length);
     return NULL;
 }
 

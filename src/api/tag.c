@@ -32,12 +32,12 @@ static CW_NOINLINE ucs_status_ptr_t send_general(ucp_ep_h ep, const void *buffer
 static CW_INLINE ucs_status_ptr_t send_fast(ucp_ep_h ep, const void *buffer, size_t length, ucp_tag_t tag,
                                             const ucp_request_param_t *param)
 {
-    if (cw_unlikely(!cw_ep_takes_few(ep, length) || !cw_credit_has(ep, length))) {
+    if (cw_unlikely(!cw_ep_can_send_fast(ep, length) || !cw_credit_has(ep, length))) {
         return cw_tag_send(ep, buffer, length, tag, param, 0);
     }
     cw_credit_sent(ep, length);
     cw_count_message(ep->worker, CW_COUNT_TAG_SENT, length);
-    cw_tx_put(ep->tx, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length);
+    cw_tx_send(ep->tx, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length);
     return NULL;
 }
 

@@ -43,9 +43,9 @@ static const struct cw_upcalls upcalls = {
     .requested = cw_cm_requested,
     .awaits = cw_wireup_awaits,
     .closed = cw_wireup_closed,
-    .take_id = CW_PACKET_TAG_EAGER,
-    .take = cw_tag_take,
-    .finish = cw_tag_finish_taken,
+    .consume_id = CW_PACKET_TAG_EAGER,
+    .consume = cw_tag_consume,
+    .finish = cw_tag_finish_consumed,
     .dry = receives_ran_dry,
 };
 

@@ -133,9 +133,9 @@ static CW_INLINE unsigned progress_entered(ucp_worker_h worker)
     const uint64_t seen = cw_rx_poll(inbox);
 
     if (cw_likely(cw_rx_is_short(inbox, seen))) {
-        return cw_worker_take(worker, inbox, seen);
+        return cw_worker_receive(worker, inbox, seen);
     }
-    return cw_rx_is_packet(seen) ? cw_worker_take_longer(worker, inbox) : cw_worker_progress(worker);
+    return cw_rx_is_packet(seen) ? cw_worker_receive_long(worker, inbox) : cw_worker_progress(worker);
 }
 
 static CW_NOINLINE unsigned progress_locked(ucp_worker_h worker)
@@ -161,10 +161,10 @@ unsigned ucp_worker_progress(ucp_worker_h worker)
     const uint64_t seen = cw_rx_poll(inbox);
 
     if (cw_likely(cw_rx_is_short(inbox, seen))) {
-        return cw_worker_take(worker, inbox, seen);
+        return cw_worker_receive(worker, inbox, seen);
     }
     if (cw_rx_is_packet(seen)) {
-        return cw_worker_take_longer(worker, inbox);
+        return cw_worker_receive_long(worker, inbox);
     }
     return cw_unlikely(worker->mt) ? progress_locked(worker) : cw_worker_progress(worker);
 }

@@ -11,16 +11,16 @@
 #include "core/ep_batch.h"
 #include "core/lane.h"
 
-/* Whether cw_tx_put may be called: for few bytes, on an open endpoint where nothing waits and the transport has tx
+/* Whether cw_tx_send may be called: for few bytes, on an open endpoint where nothing waits and the transport has tx
  * space. */
-static CW_INLINE bool cw_ep_takes_few(const struct ucp_ep *ep, size_t length)
+static CW_INLINE bool cw_ep_can_send_fast(const struct ucp_ep *ep, size_t length)
 {
-    return cw_tx_takes(ep->tx, length) && cw_list_empty(&ep->pending);
+    return cw_tx_can_send(ep->tx, length) && cw_list_empty(&ep->pending);
 }
 
 /* Whether a short packet may be sent: the endpoint is open, no send waits or is collected, and the plan sends this
  * length by one. */
-static CW_INLINE bool cw_ep_takes_short(const struct ucp_ep *ep, size_t length)
+static CW_INLINE bool cw_ep_can_send_short(const struct ucp_ep *ep, size_t length)
 {
     return cw_ep_ready(ep) && length < ep->conn->iface->plan->short_end && cw_likely(!cw_ep_collects(ep));
 }
@@ -29,7 +29,7 @@ static CW_INLINE bool cw_ep_takes_short(const struct ucp_ep *ep, size_t length)
 static CW_INLINE bool cw_ep_send_short(struct ucp_ep *ep, uint8_t id, uint64_t header, const void *payload,
                                        size_t length)
 {
-    if (!cw_ep_takes_short(ep, length) ||
+    if (!cw_ep_can_send_short(ep, length) ||
         cw_unlikely(cw_lane_send_short(ep->conn, id, header, payload, length) != UCS_OK)) {
         return false;
     }

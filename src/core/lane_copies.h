@@ -66,11 +66,11 @@ static inline int cw_lane_passes(struct cw_conn *lane)
     return cw_lane_pass(lane, 0, -1);
 }
 
-static inline int cw_lane_take(struct cw_conn *lane, uint64_t number)
+static inline int cw_lane_take_fd(struct cw_conn *lane, uint64_t number)
 {
     const struct cw_transport_copies *copies = lane->iface->transport->copies;
 
-    return (copies == NULL || copies->take == NULL) ? -1 : copies->take(lane, number);
+    return (copies == NULL || copies->take_fd == NULL) ? -1 : copies->take_fd(lane, number);
 }
 
 #endif

@@ -543,7 +543,7 @@ unsigned cw_worker_progress(struct ucp_worker *worker)
 /* Delivers one packet. Its bytes stay unchanged until the producer is notified. Must be followed by cw_rx_next. */
 static CW_INLINE void take_packet(const struct ucp_worker *worker, struct cw_rx *inbox, uint64_t seen)
 {
-    const void *data = cw_rx_take(inbox, seen);
+    const void *data = cw_rx_pop(inbox, seen);
 
     worker->packet(inbox->conn, cw_rx_id(seen), data, seen >> 16);
 }
@@ -583,7 +583,7 @@ static CW_INLINE unsigned taken(struct ucp_worker *worker, unsigned count)
     return count;
 }
 
-unsigned cw_worker_take(struct ucp_worker *worker, struct cw_rx *inbox, uint64_t seen)
+unsigned cw_worker_receive(struct ucp_worker *worker, struct cw_rx *inbox, uint64_t seen)
 {
     unsigned count = 1;
 
@@ -602,7 +602,7 @@ unsigned cw_worker_take(struct ucp_worker *worker, struct cw_rx *inbox, uint64_t
 }
 
 /* The transport takes this packet and those behind it. */
-unsigned cw_worker_take_longer(struct ucp_worker *worker, struct cw_rx *inbox)
+unsigned cw_worker_receive_long(struct ucp_worker *worker, struct cw_rx *inbox)
 {
     struct cw_iface *iface = inbox->conn->iface;
 

@@ -195,9 +195,9 @@ void cw_worker_try_yield(struct ucp_worker *worker, uint64_t ticks);
 void cw_worker_yield(struct ucp_worker *worker);
 
 /* A round of progress for this packet, which is short (cw_rx_is_short), and those behind it. */
-unsigned cw_worker_take(struct ucp_worker *worker, struct cw_rx *inbox, uint64_t seen);
-/* As cw_worker_take, for a packet that is not short. */
-unsigned cw_worker_take_longer(struct ucp_worker *worker, struct cw_rx *inbox);
+unsigned cw_worker_receive(struct ucp_worker *worker, struct cw_rx *inbox, uint64_t seen);
+/* As cw_worker_receive, for a packet that is not short. */
+unsigned cw_worker_receive_long(struct ucp_worker *worker, struct cw_rx *inbox);
 
 /* Prepares for sleep on the poller's descriptor. UCS_ERR_BUSY: call progress. Releases the lock while it polls for
  * packets before the sleep (core/arm.c). */

@@ -58,7 +58,7 @@ int cw_device_regs_suit(const struct cw_domain *domain, ucs_memory_type_t type)
     return md != NULL && md->find_span != NULL;
 }
 
-int cw_device_regs_take(const struct cw_domain *domain, ucs_memory_type_t type)
+int cw_device_regs_accept(const struct cw_domain *domain, ucs_memory_type_t type)
 {
     const struct cw_md *md;
 
@@ -133,7 +133,7 @@ static int search(const struct cw_device_regs *regs, ucs_memory_type_t type, con
                   struct order *order, struct cw_md_span *span)
 {
     *order = (struct order){.span = span, .address = (uintptr_t)memory, .length = length, .type = type};
-    if (regs == NULL || !cw_device_regs_take(regs->domain, type)) {
+    if (regs == NULL || !cw_device_regs_accept(regs->domain, type)) {
         return 0;
     }
     order->md = cw_md_of_type(type);

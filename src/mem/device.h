@@ -38,7 +38,7 @@ void cw_device_regs_free(struct cw_device_regs *regs);
  * memory to it. */
 int cw_device_regs_suit(const struct cw_domain *domain, ucs_memory_type_t type);
 /* As cw_device_regs_suit; if not, logs the cost once. */
-int cw_device_regs_take(const struct cw_domain *domain, ucs_memory_type_t type);
+int cw_device_regs_accept(const struct cw_domain *domain, ucs_memory_type_t type);
 /* A registration of the allocation around these bytes with all of these rights. UCS_ERR_UNSUPPORTED: the device does
  * not reach it (the cost is logged once); UCS_ERR_NO_MEMORY: registrations in use exhaust the limits. */
 ucs_status_t cw_device_regs_get(struct cw_device_regs *regs, ucs_memory_type_t type, const void *memory, size_t length,

@@ -193,7 +193,7 @@ int cw_choice_is_flat(const struct cw_conn *lane, const struct cw_dt_cursor *cur
 
     return cw_likely(cursor->class_id == UCP_DATATYPE_CONTIG) ||
            (cw_dt_is_flat_device(cursor) && domain != NULL &&
-            cw_device_regs_take(domain, (ucs_memory_type_t)cursor->memory_type));
+            cw_device_regs_accept(domain, (ucs_memory_type_t)cursor->memory_type));
 }
 
 static CW_NOINLINE const struct cw_protocol *choose_rma(const struct ucp_ep *ep, unsigned table, uint32_t bits,

@@ -290,7 +290,7 @@ static void map(struct ucp_ep *ep, const struct cw_wire_rndv_chunk *packet, cons
 {
     struct cw_chunk_table *table = cw_op_ep(ep)->chunks;
     const unsigned place = (unsigned)packet->chunk;
-    int fd = cw_lane_take(ep->conn, packet->passed);
+    int fd = cw_lane_take_fd(ep->conn, packet->passed);
     struct cw_chunk *chunk = NULL;
     struct cw_memory memory;
 
@@ -367,7 +367,7 @@ int cw_chunk_close(struct cw_chunk *chunk)
 
 void cw_chunk_discard(struct ucp_ep *ep, const struct cw_wire_rndv_chunk *packet)
 {
-    int fd = (packet->passed == 0) ? -1 : cw_lane_take(ep->conn, packet->passed);
+    int fd = (packet->passed == 0) ? -1 : cw_lane_take_fd(ep->conn, packet->passed);
 
     cw_unix_discard(&fd);
 }

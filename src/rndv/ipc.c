@@ -83,7 +83,7 @@ static void close_fds(struct cw_md_name *name)
 static void take_fds(struct ucp_ep *ep, uint64_t number, unsigned count, struct cw_md_name *name)
 {
     for (; name->num_fds < count; name->num_fds++) {
-        name->fds[name->num_fds] = cw_lane_take(ep->conn, number);
+        name->fds[name->num_fds] = cw_lane_take_fd(ep->conn, number);
         if (name->fds[name->num_fds] < 0) {
             close_fds(name);
             break;

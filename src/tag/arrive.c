@@ -410,8 +410,8 @@ void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t len
 }
 
 /* cw_bytes_move, because the program may receive into memory that it sends. */
-static CW_NOINLINE bool take(struct ucp_ep *ep, struct cw_tag_recv *recv, ucp_tag_t tag, const void *payload,
-                             size_t length)
+static CW_NOINLINE bool consume(struct ucp_ep *ep, struct cw_tag_recv *recv, ucp_tag_t tag, const void *payload,
+                                size_t length)
 {
     struct cw_request *request = cw_tag_request_of(recv);
     struct cw_tag_recv_state *state = cw_request_state(request);
@@ -429,32 +429,32 @@ static CW_NOINLINE bool take(struct ucp_ep *ep, struct cw_tag_recv *recv, ucp_ta
     } else if (length > 0) {
         cw_bytes_move(state->cursor.contig, payload, length);
     }
-    cw_list_add_tail(&ep->worker->tag->taken, &request->link);
+    cw_list_add_tail(&ep->worker->tag->consumed, &request->link);
     cw_credit_passed(ep, length);
     return true;
 }
 
-bool cw_tag_take(struct cw_conn *conn, uint64_t header, const void *payload, size_t length)
+bool cw_tag_consume(struct cw_conn *conn, uint64_t header, const void *payload, size_t length)
 {
     struct ucp_ep *ep = conn->user;
     const ucp_tag_t tag = le64toh(header);
     const struct cw_tag_posted *match = cw_tag_matcher_first(&ep->worker->tag->matcher, tag);
 
-    return match != NULL && ep->state == CW_EP_OPEN && take(ep, match->recv, tag, payload, length);
+    return match != NULL && ep->state == CW_EP_OPEN && consume(ep, match->recv, tag, payload, length);
 }
 
 /* Receives that callbacks post wait for the next round, so that progress terminates. */
-unsigned cw_tag_finish_taken(void *owner)
+unsigned cw_tag_finish_consumed(void *owner)
 {
     struct ucp_worker *worker = owner;
-    struct cw_list *taken = &worker->tag->taken;
-    const struct cw_list *last = taken->prev;
+    struct cw_list *consumed = &worker->tag->consumed;
+    const struct cw_list *last = consumed->prev;
     struct cw_list *link;
     struct cw_request *request;
     unsigned count = 0;
 
     do {
-        link = cw_list_pop_head(taken);
+        link = cw_list_pop_head(consumed);
         request = cw_container_of(link, struct cw_request, link);
         count++;
         if ((uint8_t)request->flags == FAST_CALLED) {
@@ -603,7 +603,7 @@ void cw_tag_init(struct ucp_worker *worker)
 
     cw_tag_matcher_init(&state->matcher, cw_random_u64());
     cw_tag_spares_init(&state->spares, worker->poller, most_spare(worker));
-    cw_list_init(&state->taken);
+    cw_list_init(&state->consumed);
     cw_list_init(&state->dropped);
     cw_hash_init(&state->revocable, cw_random_u64());
 }
@@ -623,7 +623,7 @@ void cw_tag_cleanup(struct ucp_worker *worker)
     struct cw_list *link;
     unsigned warnings = 0;
 
-    while ((link = cw_list_pop_head(&worker->tag->taken)) != NULL) {
+    while ((link = cw_list_pop_head(&worker->tag->consumed)) != NULL) {
         drop_receive(cw_container_of(link, struct cw_request, link), UCS_OK);
     }
     while ((match = cw_tag_matcher_take_recv(matcher)) != NULL) {

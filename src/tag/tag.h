@@ -17,7 +17,7 @@
 /* State of a worker. */
 struct cw_tag_state {
     struct cw_tag_matcher matcher;
-    struct cw_list taken;     /* matched receives that complete in the next progress; cw_tag_take */
+    struct cw_list consumed;  /* matched receives that complete in the next progress; cw_tag_consume */
     struct cw_hash revocable; /* unexpected messages that their senders may cancel; tag/desc.h */
     struct cw_list dropped;   /* loopback messages that were cancelled before they arrived; tag/cancel.c */
     struct cw_tag_spares spares;
@@ -81,10 +81,10 @@ ucs_status_t cw_tag_on_eager(struct ucp_ep *ep, const void *data, size_t length)
  * array. */
 void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t length);
 ucs_status_t cw_tag_on_sync(struct ucp_ep *ep, const void *data, size_t length);
-/* The upcalls `take` and `finish`. A loopback message is copied from the sender's memory if the oldest receive matches
- * it and is of contiguous memory that is long enough. */
-bool cw_tag_take(struct cw_conn *conn, uint64_t header, const void *payload, size_t length);
-unsigned cw_tag_finish_taken(void *owner);
+/* The upcalls `consume` and `finish`. A loopback message is copied from the sender's memory if the oldest receive
+ * matches it and is of contiguous memory that is long enough. */
+bool cw_tag_consume(struct cw_conn *conn, uint64_t header, const void *payload, size_t length);
+unsigned cw_tag_finish_consumed(void *owner);
 ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_tag_on_rts(struct ucp_ep *ep, const void *data, size_t length);
 

@@ -23,10 +23,10 @@ struct cw_claim_pair {
 #define CW_CLAIM_PAIRS 16u /* for shares of copies (rndv/shares.h) */
 
 /* Copies between the memory of this process and the peer's, and words that both share. Only `process`, `pass` and
- * `take` may be NULL, the last two together. */
+ * `take_fd` may be NULL, the last two together. */
 struct cw_transport_copies {
     /* Whether copies are proved to work on this open connection; after a failure it stays 0. On a connection that is
-     * dialled and not answered: whether copies with a validity word may be tried; `pair`, `pass` and `take` need the
+     * dialled and not answered: whether copies with a validity word may be tried; `pair`, `pass` and `take_fd` need the
      * answer. */
     int (*ready)(struct cw_conn *conn);
     /* Copies between local memory and an address of the peer, which may be any number, as the kernel checks it. The
@@ -50,10 +50,10 @@ struct cw_transport_copies {
     int (*pass)(struct cw_conn *conn, uint64_t number, int fd);
     /* Returns the first descriptor of that number that the peer has passed; the caller owns it, and it may refer to
      * anything. -1: none. The transport retains a bounded number of them and closes the oldest ones. */
-    int (*take)(struct cw_conn *conn, uint64_t number);
+    int (*take_fd)(struct cw_conn *conn, uint64_t number);
 };
 
-/* Descriptors retained for `take`. */
+/* Descriptors retained for `take_fd`. */
 #define CW_MOST_PASSED 64u
 
 #endif

@@ -146,14 +146,14 @@ static inline void cw_tx_publish_slot(struct cw_tx *tx, struct cw_line *line, si
                      (uint32_t)CW_LINE_OPEN + 1 + ((uint32_t)length << 16) + ((uint32_t)id << 8), __ATOMIC_RELEASE);
 }
 
-/* Whether cw_tx_put may be called. */
-static CW_INLINE bool cw_tx_takes(const struct cw_tx *tx, size_t length)
+/* Whether cw_tx_send may be called. */
+static CW_INLINE bool cw_tx_can_send(const struct cw_tx *tx, size_t length)
 {
     return length <= CW_SLOT_DATA && tx->line < tx->stop;
 }
 
-/* Sends a packet; cw_tx_takes must hold. */
-static CW_INLINE void cw_tx_put(struct cw_tx *tx, uint8_t id, uint64_t header, const void *payload, size_t length)
+/* Sends a packet; cw_tx_can_send must hold. */
+static CW_INLINE void cw_tx_send(struct cw_tx *tx, uint8_t id, uint64_t header, const void *payload, size_t length)
 {
     struct cw_line *line = tx->line;
     const size_t slot = tx->slot;
@@ -185,7 +185,7 @@ static CW_INLINE uint64_t cw_rx_poll(const struct cw_rx *rx)
            __atomic_load_n(rx->line->more + slot - 1, __ATOMIC_ACQUIRE);
 }
 
-/* Whether `seen` is a short packet for cw_rx_take, and no position update is due. */
+/* Whether `seen` is a short packet for cw_rx_pop, and no position update is due. */
 static CW_INLINE bool cw_rx_is_short(const struct cw_rx *rx, uint64_t seen)
 {
     return seen - 1 < rx->most; /* 0 is no packet */
@@ -232,7 +232,7 @@ static inline uint8_t cw_rx_id(uint64_t word)
 
 /* Advances behind a short packet, which cw_rx_poll returned as `seen`. Returns its bytes, valid until the position
  * update. Call cw_rx_next before the next cw_rx_poll. */
-static CW_INLINE const void *cw_rx_take(struct cw_rx *rx, uint64_t seen)
+static CW_INLINE const void *cw_rx_pop(struct cw_rx *rx, uint64_t seen)
 {
     struct cw_line *line = rx->line;
     const size_t slot = rx->slot;
@@ -258,7 +258,7 @@ static CW_INLINE void cw_rx_passed(struct cw_rx *rx)
     }
 }
 
-/* After cw_rx_take: polls for the next packet. */
+/* After cw_rx_pop: polls for the next packet. */
 static CW_INLINE uint64_t cw_rx_next(struct cw_rx *rx)
 {
     if (rx->slot == 0) {

@@ -75,8 +75,8 @@ struct cw_limits {
     struct cw_access_limits access;
 };
 
-/* The functions of the core that an iface calls, inside progress() only, except for `take` from a send and `done` from
- * close_conn(). `owner` is the value passed to open(). */
+/* The functions of the core that an iface calls, inside progress() only, except for `consume` from a send and `done`
+ * from close_conn(). `owner` is the value passed to open(). */
 struct cw_upcalls {
     /* A packet arrived on an open connection. `data` is valid until the return only. */
     void (*packet)(struct cw_conn *conn, uint8_t id, const void *data, size_t length);
@@ -116,13 +116,13 @@ struct cw_upcalls {
      * machine fell silent, UCS_ERR_IO_ERROR on bytes that break the framing. Everything that arrived before was
      * delivered already. From now on sends return this status. The core calls close_conn() later. */
     void (*closed)(struct cw_conn *conn, ucs_status_t status);
-    /* For interfaces with both ends of a connection, called inside a send: a packet with the id `take_id`, while none
-     * is queued for this end. The payload is in memory of the sender. True: the core has consumed the packet and has
-     * called no callback of the program; the interface calls `finish` in its next progress, before it delivers any
+    /* For interfaces with both ends of a connection, called inside a send: a packet with the id `consume_id`, while
+     * none is queued for this end. The payload is in memory of the sender. True: the core has consumed the packet and
+     * has called no callback of the program; the interface calls `finish` in its next progress, before it delivers any
      * packet, and the worker must not sleep until then. False: the interface queues the packet. NULL: as false. */
-    uint8_t take_id;
-    bool (*take)(struct cw_conn *conn, uint64_t header, const void *payload, size_t length);
-    /* Completes what `take` has started. Returns the number of packets. */
+    uint8_t consume_id;
+    bool (*consume)(struct cw_conn *conn, uint64_t header, const void *payload, size_t length);
+    /* Completes what `consume` has started. Returns the number of packets. */
     unsigned (*finish)(void *owner);
     /* The interface ran out of receive buffers, so peers may have had to resend packets. NULL: not counted. */
     void (*dry)(void *owner);

@@ -6,8 +6,8 @@
  * for one worker; a connection (conn) is an ordered, reliable, bidirectional packet channel between two endpoints. The
  * core makes every call with the worker entered, so an interface takes no locks except on memory shared with other
  * processes. Upcalls run only inside progress(), and so does the completion of a dial: no upcall is made from inside a
- * call of the core, except `done` from close_conn() and `take` from a send. Guide for authors: docs/TRANSPORT.md; the
- * suite in test/conform checks every transport against these headers.
+ * call of the core, except `done` from close_conn() and `consume` from a send. Guide for authors: docs/TRANSPORT.md;
+ * the suite in test/conform checks every transport against these headers.
  */
 #ifndef CW_TRANSPORT_TRANSPORT_H
 #define CW_TRANSPORT_TRANSPORT_H

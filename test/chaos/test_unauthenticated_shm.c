@@ -599,7 +599,7 @@ CHILD_TEST(test_deaf)
         }
         while ((seen = shm_peek(&conn->rx)) != 0) {
             cw_check(cw_rx_length(seen) <= CW_LINE_DATA);
-            (void)cw_rx_take(&conn->rx.fast, seen);
+            (void)cw_rx_pop(&conn->rx.fast, seen);
         }
         cw_shm_rx_notify(&conn->rx);
     }

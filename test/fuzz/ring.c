@@ -61,7 +61,7 @@ static void put(struct shm_tx *tx, unsigned kind, uint8_t id, const uint8_t *dat
 
     if (kind == SLOT) {
         length = (length < CW_LINE_SLOT) ? length : CW_LINE_SLOT;
-        if (cw_tx_takes(&tx->fast, 0)) {
+        if (cw_tx_can_send(&tx->fast, 0)) {
             memcpy(tx->fast.line->slots[tx->fast.slot], data, length);
             cw_tx_publish_slot(&tx->fast, tx->fast.line, tx->fast.slot, length, id);
         }

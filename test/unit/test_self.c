@@ -2,7 +2,7 @@
 /*
  * The memory in which packets of the transport self wait: that of long ones is used again instead of being asked for
  * anew, what is kept is bounded, and nothing of it is left in the end. And the packets that do not wait, because the
- * other end takes them.
+ * other end consumes them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "os/poll.h"
 #include "transport/self/self_transport.h"
 
-enum { KIB = 1024, LONG = 130, MOST_BLOCKS = 20000, TAKEN_ID = 254, OTHER_ID = 255 };
+enum { KIB = 1024, LONG = 130, MOST_BLOCKS = 20000, CONSUMED_ID = 254, OTHER_ID = 255 };
 
 static struct {
     void *at;
@@ -21,9 +21,9 @@ static struct {
 static size_t num_blocks, live_bytes;
 static unsigned asked;          /* how often for one of them */
 static unsigned arrived, bytes_wrong;
-static char order[8];           /* of upcalls: t of take, f of finish, p of packet */
+static char order[8];           /* of upcalls: c of consume, f of finish, p of packet */
 static unsigned num_order;
-static bool takes;
+static bool consumes;
 static unsigned sends_from_finish;
 static struct cw_conn *dialled, *accepted;
 static struct cw_iface *iface;
@@ -120,14 +120,14 @@ static void closed(struct cw_conn *conn, ucs_status_t status)
     (void)conn, (void)status;
 }
 
-static bool take(struct cw_conn *conn, uint64_t header, const void *payload, size_t length)
+static bool consume(struct cw_conn *conn, uint64_t header, const void *payload, size_t length)
 {
     assert_ptr_equal(conn, accepted);
     assert_int_equal(header, 5);
     assert_int_equal(length, 3);
     assert_memory_equal(payload, "abc", 3);
-    note('t');
-    return takes;
+    note('c');
+    return consumes;
 }
 
 static unsigned finish(void *owner)
@@ -135,13 +135,13 @@ static unsigned finish(void *owner)
     (void)owner;
     note('f');
     for (; sends_from_finish > 0; sends_from_finish--) {
-        assert_int_equal(cw_lane_send_short(dialled, TAKEN_ID, 5, "abc", 3), UCS_OK);
+        assert_int_equal(cw_lane_send_short(dialled, CONSUMED_ID, 5, "abc", 3), UCS_OK);
     }
     return 1;
 }
 
 static const struct cw_upcalls upcalls = {
-    .take_id = TAKEN_ID, .take = take, .finish = finish, .packet = packet,
+    .consume_id = CONSUMED_ID, .consume = consume, .finish = finish, .packet = packet,
     .accept = accept_it, .opened = opened, .space = nothing, .closed = closed};
 
 static int connect_both(void **state)
@@ -154,7 +154,7 @@ static int connect_both(void **state)
     arrived = bytes_wrong = 0;
     num_order = 0;
     sends_from_finish = 0;
-    takes = true;
+    consumes = true;
     assert_int_equal(cw_poller_new(0, &poller), UCS_OK);
     params.poller = poller;
     assert_int_equal(cw_iface_open(&cw_self_transport, &params, &iface), UCS_OK);
@@ -262,12 +262,12 @@ static void send_three(uint8_t id)
     assert_int_equal(cw_lane_send_short(dialled, id, 5, "abc", 3), UCS_OK);
 }
 
-TEST_WITH(what_is_taken_ends_in_progress, connect_both, end)
+TEST_WITH(what_is_consumed_ends_in_progress, connect_both, end)
 {
     assert_int_equal(cw_iface_arm(iface), UCS_OK);
-    send_three(TAKEN_ID);
-    assert_true(cw_lane_hand_over(dialled, TAKEN_ID, 5, "abc", 3));
-    assert_order("tt");
+    send_three(CONSUMED_ID);
+    assert_true(cw_lane_hand_over(dialled, CONSUMED_ID, 5, "abc", 3));
+    assert_order("cc");
     assert_int_equal(cw_iface_arm(iface), UCS_ERR_BUSY);
     assert_int_equal(cw_iface_progress(iface), 1);
     assert_order("f");
@@ -276,31 +276,31 @@ TEST_WITH(what_is_taken_ends_in_progress, connect_both, end)
     assert_order("");
 }
 
-TEST_WITH(what_is_not_taken_waits, connect_both, end)
+TEST_WITH(what_is_not_consumed_waits, connect_both, end)
 {
-    takes = false;
-    send_three(TAKEN_ID);
-    assert_order("t");
+    consumes = false;
+    send_three(CONSUMED_ID);
+    assert_order("c");
     assert_int_equal(cw_iface_arm(iface), UCS_ERR_BUSY);
     assert_int_equal(cw_iface_progress(iface), 1);
     assert_order("p");
-    assert_false(cw_lane_hand_over(dialled, TAKEN_ID, 5, "abc", 3));
-    assert_order("t");
+    assert_false(cw_lane_hand_over(dialled, CONSUMED_ID, 5, "abc", 3));
+    assert_order("c");
     assert_false(cw_lane_hand_over(dialled, OTHER_ID, 5, "abc", 3));
     assert_int_equal(cw_iface_arm(iface), UCS_OK);
     assert_int_equal(cw_iface_progress(iface), 0);
     assert_order("");
 }
 
-/* No packet overtakes another one: what was taken ends before what was queued behind it, and what is sent behind that
- * is not offered. */
+/* No packet overtakes another one: what was consumed ends before what was queued behind it, and what is sent behind
+ * that is not offered. */
 TEST_WITH(packets_keep_their_order, connect_both, end)
 {
-    send_three(TAKEN_ID);
+    send_three(CONSUMED_ID);
     send_three(OTHER_ID);
-    send_three(TAKEN_ID);
-    assert_false(cw_lane_hand_over(dialled, TAKEN_ID, 5, "abc", 3));
-    assert_order("t");
+    send_three(CONSUMED_ID);
+    assert_false(cw_lane_hand_over(dialled, CONSUMED_ID, 5, "abc", 3));
+    assert_order("c");
     assert_int_equal(cw_iface_progress(iface), 3);
     assert_order("fpp");
     assert_int_equal(cw_iface_progress(iface), 0);
@@ -309,14 +309,14 @@ TEST_WITH(packets_keep_their_order, connect_both, end)
 /* They are the next progress' work. */
 TEST_WITH(packets_are_sent_while_others_end, connect_both, end)
 {
-    send_three(TAKEN_ID);
+    send_three(CONSUMED_ID);
     sends_from_finish = 2;
     assert_int_equal(cw_iface_progress(iface), 1);
-    assert_order("tftt");
+    assert_order("cfcc");
     assert_int_equal(cw_iface_arm(iface), UCS_ERR_BUSY);
     assert_int_equal(cw_iface_progress(iface), 1);
     assert_order("f");
-    takes = false;
+    consumes = false;
     send_three(OTHER_ID);
     assert_int_equal(cw_iface_progress(iface), 1);
     assert_int_equal(cw_iface_arm(iface), UCS_OK);

@@ -168,12 +168,12 @@ static int put(struct ring *ring, size_t length)
     char data[2 * HEADER];
     uint64_t header;
 
-    if (length < HEADER || !cw_tx_takes(&ring->tx.fast, length - HEADER)) {
+    if (length < HEADER || !cw_tx_can_send(&ring->tx.fast, length - HEADER)) {
         return 0;
     }
     fill(ring, ring->sent, data, length);
     memcpy(&header, data, HEADER);
-    cw_tx_put(&ring->tx.fast, id_of(ring, ring->sent), header, data + HEADER, length - HEADER);
+    cw_tx_send(&ring->tx.fast, id_of(ring, ring->sent), header, data + HEADER, length - HEADER);
     ring->sent++;
     return 1;
 }
@@ -205,7 +205,7 @@ static long receive(struct ring *ring)
         return -2;
     }
     if (length <= CW_LINE_DATA) {
-        good = is_packet(ring, ring->received, cw_rx_take(&ring->rx.fast, seen), length);
+        good = is_packet(ring, ring->received, cw_rx_pop(&ring->rx.fast, seen), length);
         cw_rx_passed(&ring->rx.fast);
     } else {
         good = is_packet(ring, ring->received, shm_data(&ring->rx, length), length);
@@ -334,7 +334,7 @@ TEST_WITH(three_packets_share_a_line, random_set_up, NULL)
         assert_int_equal(put(ring, 16), 1);
         seen = cw_rx_poll(&ring->rx.fast);
         assert_true(cw_rx_is_short(&ring->rx.fast, seen));
-        data = cw_rx_take(&ring->rx.fast, seen);
+        data = cw_rx_pop(&ring->rx.fast, seen);
         assert_true((uintptr_t)data % 8 == 0);
         assert_true(is_packet(ring, ring->received++, data, 16));
         (void)cw_rx_next(&ring->rx.fast);
@@ -682,7 +682,7 @@ TEST_WITH(a_lying_producer_makes_nobody_read_outside, random_set_up, NULL)
         }
         if (length <= CW_LINE_DATA && ring->rx.fast.line < ring->rx.end) {
             behind += ring->rx.fast.slot != 0;
-            data = cw_rx_take(&ring->rx.fast, seen);
+            data = cw_rx_pop(&ring->rx.fast, seen);
             assert_true(data >= ring->memory + GUARD && data + length <= end);
             cw_rx_passed(&ring->rx.fast);
         } else if (length > CW_LINE_DATA && shm_is_inside(&ring->rx, length)) {
@@ -720,7 +720,7 @@ TEST_WITH(short_packets_end_at_the_end, random_set_up, NULL)
             cw_shm_rx_notify(&ring->rx);
             assert_true(cw_rx_is_short(&ring->rx.fast, seen));
         }
-        (void)cw_rx_take(&ring->rx.fast, seen);
+        (void)cw_rx_pop(&ring->rx.fast, seen);
         (void)cw_rx_next(&ring->rx.fast);
     }
     cw_shm_rx_notify(&ring->rx);

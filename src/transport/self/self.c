@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The self transport. Both ends of a connection are in one iface. While the iface's queue is empty the other end may
- * consume a packet within the send (upcall `take`), so that the payload is copied once. Other packets are queued until
- * progress, and so is the completion of consumed ones: a callback never runs within a send. The queue is bounded: if it
- * is full, a send returns CW_AGAIN, and `space` follows.
+ * consume a packet within the send (upcall `consume`), so that the payload is copied once. Other packets are queued
+ * until progress, and so is the completion of consumed ones: a callback never runs within a send. The queue is bounded:
+ * if it is full, a send returns CW_AGAIN, and `space` follows.
  *
  * Copies are memory copies within this process. They trust the address, which comes from this process.
  */
@@ -69,7 +69,7 @@ struct self_iface {
     uint32_t spare_bytes;       /* total capacity of the long ones */
     size_t queued_bytes;
     int blocked;                /* some connection waits for space */
-    uint8_t has_taken;          /* progress must call `finish` for consumed packets; they are older than those in the
+    uint8_t has_consumed;          /* progress must call `finish` for consumed packets; they are older than those in the
                                  * queue */
 };
 
@@ -360,17 +360,17 @@ static inline bool may_offer(const struct self_conn *conn, const struct self_ifa
 {
     const struct cw_upcalls *upcalls = iface->super.upcalls;
 
-    return id == upcalls->take_id && cw_list_empty(&iface->queue) && upcalls->take != NULL && conn->peer != NULL;
+    return id == upcalls->consume_id && cw_list_empty(&iface->queue) && upcalls->consume != NULL && conn->peer != NULL;
 }
 
 /* may_offer must hold. */
 static inline bool offer(const struct self_conn *conn, struct self_iface *iface, uint64_t header, const void *payload,
                          size_t length)
 {
-    if (!iface->super.upcalls->take(&conn->peer->super, header, payload, length)) {
+    if (!iface->super.upcalls->consume(&conn->peer->super, header, payload, length)) {
         return false;
     }
-    iface->has_taken = 1;
+    iface->has_consumed = 1;
     cw_iface_wake(&iface->super);
     CW_PROBE(send_short, SELF_WIRE_ID, sizeof(header) + length, UCS_OK);
     return true;
@@ -513,7 +513,7 @@ static CW_NOINLINE unsigned deliver(struct self_iface *iface)
     unsigned count = 0;
     int end = cw_list_empty(&iface->queue);
 
-    super->woken = iface->has_taken;
+    super->woken = iface->has_consumed;
     while (!end) {
         event = cw_list_head(&iface->queue, struct event, link);
         end = (&event->link == last);
@@ -540,12 +540,12 @@ static CW_NOINLINE unsigned deliver(struct self_iface *iface)
 }
 
 /* Finishes consumed packets before those that were queued behind them. */
-static CW_NOINLINE unsigned finish_taken(struct self_iface *iface)
+static CW_NOINLINE unsigned finish_consumed(struct self_iface *iface)
 {
     struct cw_iface *super = &iface->super;
     unsigned count;
 
-    iface->has_taken = 0;
+    iface->has_consumed = 0;
     if (cw_list_empty(&iface->queue) && !iface->blocked) {
         super->woken = 0;
         return super->upcalls->finish(super->owner);
@@ -562,7 +562,7 @@ static unsigned self_progress(struct cw_iface *super)
     if (!super->woken) {
         return 0;
     }
-    return iface->has_taken ? finish_taken(iface) : deliver(iface);
+    return iface->has_consumed ? finish_consumed(iface) : deliver(iface);
 }
 
 static const struct cw_transport_connect self_connect = {

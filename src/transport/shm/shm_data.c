@@ -237,7 +237,7 @@ static CW_NOINLINE unsigned receive(const struct cw_upcalls *upcalls, struct shm
     do {
         count++;
         if (cw_likely(cw_rx_length(word) <= CW_LINE_DATA && conn->rx.fast.line < conn->rx.end)) {
-            data = cw_rx_take(&conn->rx.fast, word);
+            data = cw_rx_pop(&conn->rx.fast, word);
             upcalls->packet(&conn->super, cw_rx_id(word), data, cw_rx_length(word));
             cw_rx_passed(&conn->rx.fast);
         } else if (!receive_longer(conn, word)) {

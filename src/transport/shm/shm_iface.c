@@ -193,7 +193,7 @@ static const struct cw_transport_copies shm_copies = {
     .pair = cw_shm_pair,
     .process = cw_shm_peer_process,
     .pass = cw_shm_pass,
-    .take = cw_shm_take,
+    .take_fd = cw_shm_take_fd,
 };
 
 static const struct cw_transport_fastpath shm_fastpath = {

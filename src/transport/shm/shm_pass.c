@@ -91,7 +91,7 @@ static int find(struct shm_passed *passed, uint64_t number)
 
 /* A descriptor passed before a packet is in the socket when the packet is read. EOF is left to the poller, which sees
  * it as well. */
-int cw_shm_take(struct cw_conn *super, uint64_t number)
+int cw_shm_take_fd(struct cw_conn *super, uint64_t number)
 {
     struct shm_conn *conn = shm_conn_of(super);
     int fd = find(conn->passed, number);

@@ -10,7 +10,7 @@
 /* Reads a message from the socket. 1: one was read, -1: none, 0: the peer is gone. */
 int cw_shm_take_message(struct shm_conn *conn);
 int cw_shm_pass(struct cw_conn *conn, uint64_t number, int fd);
-int cw_shm_take(struct cw_conn *conn, uint64_t number);
+int cw_shm_take_fd(struct cw_conn *conn, uint64_t number);
 /* Closes the descriptors that were received and not taken. */
 void cw_shm_pass_end(struct shm_conn *conn);
 
