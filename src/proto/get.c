@@ -172,7 +172,7 @@ static ucs_status_t asked_start(struct cw_request *request)
     struct cw_rma *rma = cw_op_ep(ep)->rma;
     ucs_status_t status;
     uint32_t piece;
-    uint8_t takes;
+    uint8_t accepts;
     uint64_t id;
 
     if (get->forced) {
@@ -183,12 +183,12 @@ static ucs_status_t asked_start(struct cw_request *request)
     }
     status = cw_dt_keep(&get->cursor);
     if (status == UCS_OK) {
-        status = cw_rndv_recv_expect(ep, request, &get->cursor, &id, &piece, &takes);
+        status = cw_rndv_recv_expect(ep, request, &get->cursor, &id, &piece, &accepts);
     }
     if (status != UCS_OK) {
         return status;
     }
-    get->takes = takes;
+    get->accepts = accepts;
     status = cw_get_send(request, id, piece);
     if (status != UCS_OK) {
         cw_rndv_recv_forget(ep, id);

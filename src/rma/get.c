@@ -38,7 +38,7 @@ ucs_status_t cw_get_send(struct cw_request *request, uint64_t id, uint32_t piece
                                   .length = htole64(get->cursor.length),
                                   .receive_id = htole64(id),
                                   .piece = htole32(piece),
-                                  .flags = htole32(get->takes)};
+                                  .flags = htole32(get->accepts)};
 
     return cw_lane_send_packet(request->ep->conn, CW_PACKET_GET, &packet, sizeof(packet));
 }

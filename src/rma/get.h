@@ -20,7 +20,7 @@ struct cw_get {
     uint8_t forced;    /* FORCE_IMM_CMPL */
     uint8_t late;      /* counted in rma->num_late */
     uint8_t fetching;  /* counted in rma->num_fetching */
-    uint8_t takes;     /* CW_WIRE_GET_NAME, CW_WIRE_GET_CHUNKS: what the target may answer */
+    uint8_t accepts;   /* CW_WIRE_GET_NAME, CW_WIRE_GET_CHUNKS: what the target may answer */
 };
 
 _Static_assert(sizeof(struct cw_get) <= CW_REQUEST_STATE_SIZE, "state fits the request");

@@ -183,7 +183,7 @@ struct get {
     uint64_t length;
     uint64_t receive_id;
     uint32_t piece;
-    unsigned takes; /* CW_WIRE_GET_NAME, CW_WIRE_GET_CHUNKS */
+    unsigned accepts; /* CW_WIRE_GET_NAME, CW_WIRE_GET_CHUNKS */
 };
 
 /* A packet of the answer. */
@@ -312,8 +312,8 @@ static const struct cw_send_kind get_named_kind = {
 /* Whether this side may send the name of the memory, or use chunks. */
 static bool may_tell(struct ucp_ep *ep, const struct cw_send *send, const struct get *get)
 {
-    return ((get->takes & CW_WIRE_GET_NAME) && cw_ipc_is_possible(ep, &send->cursor, (size_t)get->length)) ||
-           ((get->takes & CW_WIRE_GET_CHUNKS) && cw_chunks_are_possible(ep, &send->cursor, (size_t)get->length));
+    return ((get->accepts & CW_WIRE_GET_NAME) && cw_ipc_is_possible(ep, &send->cursor, (size_t)get->length)) ||
+           ((get->accepts & CW_WIRE_GET_CHUNKS) && cw_chunks_are_possible(ep, &send->cursor, (size_t)get->length));
 }
 
 static void start_sending(struct ucp_ep *ep, struct cw_request *request, struct cw_mem_pin *pin, const void *from,
@@ -330,13 +330,13 @@ static void start_sending(struct ucp_ep *ep, struct cw_request *request, struct 
     send->pin = pin;
     send->receive_id = get->receive_id;
     send->rndv.piece = get->piece;
-    if (cw_unlikely(get->takes) && may_tell(ep, send, get) &&
+    if (cw_unlikely(get->accepts) && may_tell(ep, send, get) &&
         cw_idmap_add(&ep->worker->ids, request, &send->id) == UCS_OK) {
         send->kind = &get_named_kind;
         send->named = 1;
-        send->chunks = (get->takes & CW_WIRE_GET_CHUNKS) != 0;
+        send->chunks = (get->accepts & CW_WIRE_GET_CHUNKS) != 0;
         cw_request_release(request, 0);
-        cw_send_by_devices(request, (get->takes & CW_WIRE_GET_NAME) != 0);
+        cw_send_by_devices(request, (get->accepts & CW_WIRE_GET_NAME) != 0);
         return;
     }
     cw_request_release(request, 0);
@@ -409,8 +409,8 @@ ucs_status_t cw_rma_target_on_get(struct ucp_ep *ep, const void *data, size_t le
                   .length = le64toh(packet.length),
                   .receive_id = le64toh(packet.receive_id),
                   .piece = le32toh(packet.piece),
-                  .takes = le32toh(packet.flags)};
-    if (get.length == 0 || get.piece < CW_WIRE_LEAST_PIECE || get.takes > (CW_WIRE_GET_NAME | CW_WIRE_GET_CHUNKS)) {
+                  .accepts = le32toh(packet.flags)};
+    if (get.length == 0 || get.piece < CW_WIRE_LEAST_PIECE || get.accepts > (CW_WIRE_GET_NAME | CW_WIRE_GET_CHUNKS)) {
         return UCS_ERR_IO_ERROR;
     }
     if (fits_now(ep, &get)) {

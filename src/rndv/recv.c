@@ -42,7 +42,7 @@ struct cw_rndv_recv {
     struct cw_ipc *ipc;        /* NEAR */
     struct cw_chunks *chunks;  /* CHUNKS */
     uint8_t phase;
-    uint8_t takes;   /* CW_WIRE_GET_NAME, CW_WIRE_GET_CHUNKS: what the sender may answer */
+    uint8_t accepts; /* CW_WIRE_GET_NAME, CW_WIRE_GET_CHUNKS: what the sender may answer */
     uint8_t chunked; /* chunks have arrived */
     uint8_t asked;   /* READY COPY, or DONE for a get, was sent, and no COPIED has arrived */
     uint8_t copy_failed;
@@ -157,13 +157,13 @@ static void begin_receiving(struct cw_rndv_recv *receive)
 }
 
 /* Whether the local device can copy the message from the sender's memory, or from chunks. */
-static uint8_t what_it_takes(struct ucp_ep *ep, const struct cw_dt_cursor *cursor, size_t length)
+static uint8_t what_it_accepts(struct ucp_ep *ep, const struct cw_dt_cursor *cursor, size_t length)
 {
     return (uint8_t)((cw_ipc_is_possible(ep, cursor, length) ? CW_WIRE_GET_NAME : 0) |
                      (cw_chunks_are_possible(ep, cursor, length) ? CW_WIRE_GET_CHUNKS : 0));
 }
 
-static void ask_for_name(struct cw_rndv_recv *receive, unsigned takes)
+static void ask_for_name(struct cw_rndv_recv *receive, unsigned accepts)
 {
     static const enum cw_wire_rndv_mode modes[] = {
         [CW_WIRE_GET_NAME] = CW_WIRE_RNDV_NAME,
@@ -171,19 +171,19 @@ static void ask_for_name(struct cw_rndv_recv *receive, unsigned takes)
         [CW_WIRE_GET_NAME | CW_WIRE_GET_CHUNKS] = CW_WIRE_RNDV_EITHER,
     };
 
-    receive->takes = (uint8_t)takes;
+    receive->accepts = (uint8_t)accepts;
     set_phase(receive, NAMING);
-    send_ready(receive, modes[takes], 0, piece_of(receive));
+    send_ready(receive, modes[accepts], 0, piece_of(receive));
 }
 
 /* Asks the sender for packets, or for the name of its memory if a device can copy from there. */
 static void ask_for_data(struct cw_rndv_recv *receive)
 {
     if (cw_unlikely(receive->cursor->class_id == CW_DT_DEVICE && receive->phase == WAITING)) {
-        const unsigned takes = what_it_takes(receive->in.ep, receive->cursor, receive->offer.length);
+        const unsigned accepts = what_it_accepts(receive->in.ep, receive->cursor, receive->offer.length);
 
-        if (takes != 0) {
-            ask_for_name(receive, takes);
+        if (accepts != 0) {
+            ask_for_name(receive, accepts);
             return;
         }
     }
@@ -313,7 +313,7 @@ static void come_in_pieces(struct cw_rndv_recv *receive)
 /* The memory that the sender has named cannot be opened: falls back to chunks or packets. */
 static void come_otherwise(struct cw_rndv_recv *receive)
 {
-    if (receive->takes & CW_WIRE_GET_CHUNKS) {
+    if (receive->accepts & CW_WIRE_GET_CHUNKS) {
         ask_for_name(receive, CW_WIRE_GET_CHUNKS);
     } else {
         come_in_pieces(receive);
@@ -469,7 +469,7 @@ ucs_status_t cw_rndv_recv_receive(struct ucp_ep *ep, const struct cw_offer *offe
 }
 
 ucs_status_t cw_rndv_recv_expect(struct ucp_ep *ep, struct cw_request *request, struct cw_dt_cursor *cursor,
-                                 uint64_t *id_p, uint32_t *piece_p, uint8_t *takes_p)
+                                 uint64_t *id_p, uint32_t *piece_p, uint8_t *accepts_p)
 {
     const struct cw_offer offer = {.length = cursor->length};
     struct cw_rndv_recv *receive = receive_new(ep, &offer, request, cursor);
@@ -478,9 +478,9 @@ ucs_status_t cw_rndv_recv_expect(struct ucp_ep *ep, struct cw_request *request, 
         return UCS_ERR_NO_MEMORY;
     }
     receive->unannounced = 1;
-    receive->takes = cursor->class_id == CW_DT_DEVICE ? what_it_takes(ep, cursor, cursor->length) : 0;
-    *takes_p = receive->takes;
-    if (cw_unlikely(receive->takes != 0)) {
+    receive->accepts = cursor->class_id == CW_DT_DEVICE ? what_it_accepts(ep, cursor, cursor->length) : 0;
+    *accepts_p = receive->accepts;
+    if (cw_unlikely(receive->accepts != 0)) {
         set_phase(receive, NAMING);
     } else {
         begin_receiving(receive);
@@ -653,7 +653,7 @@ ucs_status_t cw_rndv_recv_on_name(struct ucp_ep *ep, const void *data, size_t le
     memcpy(&packet, data, sizeof(packet));
     send_id = le64toh(packet.send_id);
     receive = find(ep, le64toh(packet.receive_id));
-    if (receive == NULL || receive->phase != NAMING || !(receive->takes & CW_WIRE_GET_NAME) || send_id == 0 ||
+    if (receive == NULL || receive->phase != NAMING || !(receive->accepts & CW_WIRE_GET_NAME) || send_id == 0 ||
         (!receive->unannounced && send_id != receive->offer.send_id) ||
         cw_ipc_decode(ep, &packet, receive->offer.length, &name) != UCS_OK) {
         return UCS_ERR_IO_ERROR;
@@ -672,7 +672,7 @@ ucs_status_t cw_rndv_recv_on_name(struct ucp_ep *ep, const void *data, size_t le
 /* Whether this chunk is valid now. */
 static bool expects_chunk(const struct cw_rndv_recv *receive, const struct cw_wire_rndv_chunk *chunk)
 {
-    return (receive->phase == NAMING || receive->phase == CHUNKS) && (receive->takes & CW_WIRE_GET_CHUNKS) &&
+    return (receive->phase == NAMING || receive->phase == CHUNKS) && (receive->accepts & CW_WIRE_GET_CHUNKS) &&
            chunk->send_id != 0 && (receive->offer.send_id == 0 || chunk->send_id == receive->offer.send_id);
 }
 

@@ -65,14 +65,14 @@ void cw_rndv_recv_refuse(struct ucp_ep *ep, const struct cw_offer *offer, ucs_st
 /*
  * Receive in packets only, never by copies between processes. cw_rndv_recv_receive: an announced message, as above,
  * into memory that the program may read meanwhile. cw_rndv_recv_expect: data that the caller requests from the peer
- * under `*id_p`, in pieces of at most `*piece_p`, or by the protocols in `*takes_p` (CW_WIRE_GET_NAME,
+ * under `*id_p`, in pieces of at most `*piece_p`, or by the protocols in `*accepts_p` (CW_WIRE_GET_NAME,
  * CW_WIRE_GET_CHUNKS). The request completes later. UCS_ERR_NO_MEMORY: nothing happened. If the caller does not send
  * its request after all, cw_rndv_recv_forget ends the expectation without completing the request.
  */
 ucs_status_t cw_rndv_recv_receive(struct ucp_ep *ep, const struct cw_offer *offer, struct cw_request *request,
                                   struct cw_dt_cursor *cursor);
 ucs_status_t cw_rndv_recv_expect(struct ucp_ep *ep, struct cw_request *request, struct cw_dt_cursor *cursor,
-                                 uint64_t *id_p, uint32_t *piece_p, uint8_t *takes_p);
+                                 uint64_t *id_p, uint32_t *piece_p, uint8_t *accepts_p);
 void cw_rndv_recv_forget(struct ucp_ep *ep, uint64_t id);
 /* The peer refuses to send the requested data: the request completes with this status. UCS_ERR_IO_ERROR: no data was
  * requested under this id, or some of it has arrived. */
