@@ -155,7 +155,7 @@ ucs_status_t cw_stripes_give_up(struct cw_access *access)
         if (stripes->stripe[i].failed && stripes->stripe[i].lane != 0 && ep->lanes != NULL) {
             lane = &ep->lanes->further[stripes->stripe[i].lane - 1];
             if (lane->generation == stripes->stripe[i].generation) {
-                cw_lanes_lost(ep->lanes, lane, "a remote access failed"); /* does nothing if it is lost already */
+                cw_lanes_lane_failed(ep->lanes, lane, "a remote access failed"); /* does nothing if it has ended */
             }
             if (lane->generation == stripes->stripe[i].generation) {
                 return CW_BLOCKED;

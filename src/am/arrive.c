@@ -300,7 +300,7 @@ static void complete(struct cw_reassembly *reassembly)
     deliver_desc(handler, &message, desc);
 }
 
-static void lost(struct cw_reassembly *reassembly, struct ucp_ep *ep, ucs_status_t status)
+static void aborted(struct cw_reassembly *reassembly, struct ucp_ep *ep, ucs_status_t status)
 {
     struct cw_am_desc *desc = cw_container_of(reassembly, struct cw_am_desc, in);
 
@@ -316,7 +316,8 @@ static void lost(struct cw_reassembly *reassembly, struct ucp_ep *ep, ucs_status
 /* Longer messages must be announced; the receiver rejects one that is not. */
 #define MAX_EAGER (UINT64_C(1) << 38)
 
-static const struct cw_reassembly_kind am_kind = {.piece = piece, .place = place, .complete = complete, .lost = lost};
+static const struct cw_reassembly_kind am_kind = {
+    .piece = piece, .place = place, .complete = complete, .aborted = aborted};
 
 ucs_status_t cw_am_on_first(struct ucp_ep *ep, const void *data, size_t length)
 {

@@ -106,14 +106,14 @@ static int ep_expects(const struct ucp_ep *ep)
     return !cw_list_empty(&reassembly->receiving) || !cw_list_empty(&reassembly->partial);
 }
 
-static void ep_lost(struct ucp_ep *ep, ucs_status_t status)
+static void ep_ended(struct ucp_ep *ep, ucs_status_t status)
 {
-    cw_reassembly_ep_lost(ep, status);
-    cw_tag_ep_lost(ep);
-    cw_stream_ep_lost(ep, status);
-    cw_rma_ep_lost(ep, status);
-    cw_ipc_ep_lost(ep);
-    cw_chunk_ep_lost(ep);
+    cw_reassembly_ep_ended(ep, status);
+    cw_tag_ep_ended(ep);
+    cw_stream_ep_ended(ep, status);
+    cw_rma_ep_ended(ep, status);
+    cw_ipc_ep_ended(ep);
+    cw_chunk_ep_ended(ep);
 }
 
 const struct cw_worker_handlers cw_call_handlers = {
@@ -127,7 +127,7 @@ const struct cw_worker_handlers cw_call_handlers = {
     .ep_expects = ep_expects,
     .ep_opened = cw_proto_info_print,
     .ep_quiesce = cw_rndv_recv_quiesce,
-    .ep_lost = ep_lost,
+    .ep_ended = ep_ended,
     .ep_flush = cw_rma_flush,
     .ep_user_changed = cw_stream_ep_user_changed,
     .send_device_end = cw_send_device_end,

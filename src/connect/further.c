@@ -272,6 +272,6 @@ void cw_further_closed(struct cw_conn *conn, ucs_status_t status)
     if (lane != NULL && status == UCS_ERR_IO_ERROR && conn->iface->domain == NULL) {
         cw_ep_fail(ep, status);
     } else if (lane != NULL) {
-        cw_lanes_lost(ep->lanes, lane, (conn->end != NULL) ? conn->end : "its connection ended");
+        cw_lanes_lane_failed(ep->lanes, lane, (conn->end != NULL) ? conn->end : "its connection ended");
     }
 }

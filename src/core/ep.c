@@ -703,7 +703,7 @@ static void ep_free(struct ucp_ep *ep)
     }
     cw_count(worker, CW_COUNT_EPS, (uint64_t)-1);
     close_conns(ep);
-    worker->handlers->ep_lost(ep, UCS_ERR_CANCELED);
+    worker->handlers->ep_ended(ep, UCS_ERR_CANCELED);
     cw_hash_remove(&worker->ep_index, &ep->index_link);
     cw_list_remove(&ep->link);
     cw_list_remove(&ep->flush_link);
@@ -757,7 +757,7 @@ static unsigned reap(struct ucp_ep *ep)
         end_requests(&ep->blocked, ep->status, cw_ep_close_status(ep, ep->status));
         end_requests(&ep->pending, ep->status, cw_ep_close_status(ep, ep->status));
         end_requests(&ep->inflight, ep->status, cw_ep_close_status(ep, ep->status));
-        ep->worker->handlers->ep_lost(ep, ep->status);
+        ep->worker->handlers->ep_ended(ep, ep->status);
         report_failure(ep);
     }
     if (is_done(ep) && wants_report(ep) && !ep->error_reported && ep->state != CW_EP_FAILED) {

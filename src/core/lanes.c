@@ -58,7 +58,7 @@ struct cw_lanes *cw_lanes_new(struct ucp_ep *ep, unsigned max)
     lanes->ep = ep;
     lanes->max = (uint8_t)((max < CW_MAX_LANES) ? max : CW_MAX_LANES);
     lanes->watch = (struct cw_alarm){.fire = check};
-    cw_list_init(&lanes->lost);
+    cw_list_init(&lanes->resend);
     cw_list_init(&lanes->flushes);
     for (i = 0; i < CW_MAX_LANES; i++) {
         cw_list_init(&lanes->further[i].retained);
@@ -204,7 +204,7 @@ static void is_silent(struct cw_lanes *lanes, struct cw_further_lane *lane)
 {
     if (lane->state == CW_FURTHER_OPEN && !cw_list_empty(&lane->retained) && lane->probes > 0 &&
         ++lane->probes >= 2 * MAX_PROBES) {
-        cw_lanes_lost(lanes, lane, "no packets arrive");
+        cw_lanes_lane_failed(lanes, lane, "no packets arrive");
     }
 }
 
@@ -450,7 +450,7 @@ void cw_lanes_end(struct ucp_ep *ep, ucs_status_t status)
     for (i = 0; i < CW_MAX_LANES; i++) {
         end_retained(&lanes->further[i].retained, status);
     }
-    end_retained(&lanes->lost, status);
+    end_retained(&lanes->resend, status);
     while ((link = cw_list_pop_head(&lanes->flushes)) != NULL) {
         flush = cw_container_of(link, struct cw_lanes_flush, link);
         completion = flush->completion;

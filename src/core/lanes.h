@@ -46,7 +46,7 @@ struct cw_further_lane {
 
 struct cw_lanes {
     struct ucp_ep *ep;
-    struct cw_list lost;    /* struct cw_retained: to be sent again */
+    struct cw_list resend;  /* struct cw_retained: to be sent again */
     struct cw_list flushes; /* struct cw_lanes_flush */
     struct cw_alarm watch;  /* armed while any packet is retained */
     uint64_t num_retained;
@@ -167,6 +167,6 @@ int cw_lanes_confirmed(struct cw_lanes *lanes, struct cw_further_lane *lane, uin
 /* Handles END. 0: its numbers are invalid. */
 int cw_lanes_heard_end(struct cw_lanes *lanes, struct cw_further_lane *lane, uint64_t sent, uint64_t taken);
 /* An open lane has ended on this side. Safe in upcalls. */
-void cw_lanes_lost(struct cw_lanes *lanes, struct cw_further_lane *lane, const char *why);
+void cw_lanes_lane_failed(struct cw_lanes *lanes, struct cw_further_lane *lane, const char *why);
 
 #endif

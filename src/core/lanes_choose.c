@@ -167,7 +167,7 @@ struct cw_conn *cw_lanes_choose(struct ucp_ep *ep, size_t left, unsigned rails, 
     if (ep->lanes == NULL) {
         return ep->conn;
     }
-    if (!cw_list_empty(&ep->lanes->lost)) {
+    if (!cw_list_empty(&ep->lanes->resend)) {
         return NULL;
     }
     cw_lanes_search(ep->lanes);
@@ -264,7 +264,7 @@ static int resend_there(struct cw_lanes *lanes, struct cw_retained *retained)
     } else if (status == UCS_OK) {
         cw_lanes_retained_end(retained, UCS_OK);
     } else {
-        cw_list_add_head(&lanes->lost, &retained->link);
+        cw_list_add_head(&lanes->resend, &retained->link);
         return 0;
     }
     return 1;
@@ -277,7 +277,7 @@ static int resend_on(struct cw_lanes *lanes, struct cw_conn *conn, struct cw_ret
         return resend_there(lanes, retained);
     }
     if (send_retained(cw_lanes_find(lanes->ep, conn), retained) != UCS_OK) {
-        cw_list_add_head(&lanes->lost, &retained->link);
+        cw_list_add_head(&lanes->resend, &retained->link);
         return 0;
     }
     return 1;
@@ -292,8 +292,8 @@ void cw_lanes_resend(struct cw_lanes *lanes)
     struct cw_retained *retained;
     size_t piece;
 
-    while (ep->lanes == lanes && ep->state == CW_EP_OPEN && !cw_list_empty(&lanes->lost)) {
-        retained = cw_list_head(&lanes->lost, struct cw_retained, link);
+    while (ep->lanes == lanes && ep->state == CW_EP_OPEN && !cw_list_empty(&lanes->resend)) {
+        retained = cw_list_head(&lanes->resend, struct cw_retained, link);
         conn = has_open(lanes) ? choose(lanes, retained->length, CW_MAX_LANES, &piece) : ep->conn;
         if (retained->busy || conn == NULL || retained->length > conn->iface->limits.max_placed ||
             retained->count > conn->iface->limits.max_iov) {

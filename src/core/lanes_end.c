@@ -71,7 +71,7 @@ static void tell_end(struct cw_lanes *lanes, struct cw_further_lane *lane)
 /* Requeues the packets that were sent on the lane and are not in their places at the peer. */
 static void lose(struct cw_lanes *lanes, struct cw_further_lane *lane)
 {
-    cw_list_splice_tail(&lanes->lost, &lane->retained);
+    cw_list_splice_tail(&lanes->resend, &lane->retained);
 }
 
 /* Ends the lane once both sides have closed it. 0: the peer's numbers are invalid. */
@@ -147,7 +147,7 @@ static void impossible(struct cw_lanes *lanes, const struct cw_further_lane *lan
                        (unsigned long long)lane->taken, (unsigned long long)lane->peer_sent);
 }
 
-void cw_lanes_lost(struct cw_lanes *lanes, struct cw_further_lane *lane, const char *why)
+void cw_lanes_lane_failed(struct cw_lanes *lanes, struct cw_further_lane *lane, const char *why)
 {
     struct ucp_ep *ep = lanes->ep;
 

@@ -58,7 +58,7 @@ struct cw_worker_handlers {
     void (*ep_quiesce)(struct ucp_ep *ep);
     /* The endpoint failed or is freed: everything that operations wait for from it ends with this status. The core ends
      * the requests on the endpoint's own lists. */
-    void (*ep_lost)(struct ucp_ep *ep, ucs_status_t status);
+    void (*ep_ended)(struct ucp_ep *ep, ucs_status_t status);
     /* A flush begins. UCS_INPROGRESS: `done` is called from progress, when the one-sided operations posted before are
      * complete; with `confirm` also at the peer, which may have to make progress for that. UCS_OK: nothing to wait for.
      * An error: of an operation that the peer rejected, or UCS_ERR_NO_MEMORY. */

@@ -18,7 +18,7 @@
 #define REST_LEAST (UINT64_C(128) * CW_CLOCK_TICKS_SHORT)
 #define REST_MOST  (128 * REST_LEAST)
 
-void cw_yield_lost(struct cw_yield_policy *policy, uint64_t ticks)
+void cw_yield_starved(struct cw_yield_policy *policy, uint64_t ticks)
 {
     if (policy->yields == 0 && ticks >= policy->rest_until) {
         policy->yields = CW_YIELD_TRIES;
@@ -81,7 +81,7 @@ void cw_worker_try_yield(struct ucp_worker *worker, uint64_t ticks)
     }
     if (policy->yields == 0) {
         policy->switches = cw_thread_switches();
-        cw_yield_lost(policy, ticks);
+        cw_yield_starved(policy, ticks);
     }
     if (policy->yields == 0 || ticks - policy->idle_since < longest) {
         return;

@@ -22,7 +22,7 @@ struct cw_yield_policy {
 };
 
 /* Two rounds of progress found nothing, and in between it was not called for a while, or its thread did not run. */
-void cw_yield_lost(struct cw_yield_policy *policy, uint64_t ticks);
+void cw_yield_starved(struct cw_yield_policy *policy, uint64_t ticks);
 
 /* The thread yielded and ran again after took_ns; `switches`: of the thread, 0 if unknown and not needed. */
 void cw_yield_ended(struct cw_yield_policy *policy, uint64_t ticks, uint64_t took_ns, uint64_t switches);

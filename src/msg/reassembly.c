@@ -125,11 +125,11 @@ static void lose(struct ucp_ep *ep, struct cw_list *list, ucs_status_t status)
     while ((link = cw_list_pop_head(list)) != NULL) {
         reassembly = cw_container_of(link, struct cw_reassembly, link);
         reassembly->ep = NULL;
-        reassembly->kind->lost(reassembly, ep, status);
+        reassembly->kind->aborted(reassembly, ep, status);
     }
 }
 
-void cw_reassembly_ep_lost(struct ucp_ep *ep, ucs_status_t status)
+void cw_reassembly_ep_ended(struct ucp_ep *ep, ucs_status_t status)
 {
     lose(ep, &cw_op_ep(ep)->reassembly.stored, status);
     lose(ep, &cw_op_ep(ep)->reassembly.receiving, status);

@@ -28,8 +28,8 @@ struct cw_reassembly_kind {
     char *(*place)(struct cw_reassembly *reassembly, size_t length);
     /* All bytes of the message have arrived. */
     void (*complete)(struct cw_reassembly *reassembly);
-    /* The endpoint `ep` is lost. The object is on no list any more, and reassembly->ep is NULL. */
-    void (*lost)(struct cw_reassembly *reassembly, struct ucp_ep *ep, ucs_status_t status);
+    /* The endpoint `ep` has ended before that. The object is on no list any more, and reassembly->ep is NULL. */
+    void (*aborted)(struct cw_reassembly *reassembly, struct ucp_ep *ep, ucs_status_t status);
 };
 
 struct cw_reassembly {
@@ -104,6 +104,6 @@ ucs_status_t cw_reassembly_on_next(struct ucp_ep *ep, const void *data, size_t l
 /* The upcalls `place` and `placed` for NEXT packets that the transport writes in place. */
 unsigned cw_reassembly_place(struct ucp_ep *ep, const void *header, size_t length, struct iovec *iov);
 void cw_reassembly_placed(struct ucp_ep *ep, const void *header, size_t length);
-void cw_reassembly_ep_lost(struct ucp_ep *ep, ucs_status_t status);
+void cw_reassembly_ep_ended(struct ucp_ep *ep, ucs_status_t status);
 
 #endif

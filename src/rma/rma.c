@@ -411,7 +411,7 @@ struct cw_rma *cw_rma_get(struct ucp_ep *ep)
 }
 
 /* The core has ended the requests on its own lists; requests of flushes are among them. */
-void cw_rma_ep_lost(struct ucp_ep *ep, ucs_status_t status)
+void cw_rma_ep_ended(struct ucp_ep *ep, ucs_status_t status)
 {
     struct cw_rma *rma = cw_op_ep(ep)->rma;
     struct cw_flush_wait *wait;

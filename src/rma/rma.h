@@ -185,7 +185,7 @@ ucs_status_t cw_put_short_flush(struct cw_rma *rma);
 /* handlers->ep_flush (flush.c), and ucp_worker_fence. */
 ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int confirm);
 ucs_status_t cw_rma_fence(struct ucp_worker *worker);
-void cw_rma_ep_lost(struct ucp_ep *ep, ucs_status_t status);
+void cw_rma_ep_ended(struct ucp_ep *ep, ucs_status_t status);
 
 /* The operations. api/rma.c has checked that the key covers the range and allows the access; `length`: bytes in all, at
  * least 1. */

@@ -132,7 +132,7 @@ static void drop(struct cw_chunk **place)
     }
 }
 
-void cw_chunk_ep_lost(struct ucp_ep *ep)
+void cw_chunk_ep_ended(struct ucp_ep *ep)
 {
     struct cw_chunk_table *table = cw_op_ep(ep)->chunks;
     unsigned i;
@@ -246,7 +246,7 @@ void cw_chunk_rest(struct cw_chunk *chunk)
     cw_lock_enter(&known.lock);
     chunk->is_lent = 0;
     cw_lock_leave(&known.lock);
-    if (chunk->table != NULL && (chunk->is_lost || are_too_many())) {
+    if (chunk->table != NULL && (chunk->in_doubt || are_too_many())) {
         drop(&chunk->table->out[chunk->place]);
     }
     let_go(chunk);

@@ -26,7 +26,7 @@ struct cw_chunk {
     unsigned uses;   /* references: the table, a message, a copy by a receiver in this process */
     uint8_t place;   /* index in the table */
     uint8_t is_lent; /* sender: a message uses it */
-    uint8_t is_lost; /* sender: the receiver may have dropped it */
+    uint8_t in_doubt; /* sender: the receiver may have dropped it */
     uint8_t is_own;  /* this process is the sender */
 };
 
@@ -35,7 +35,7 @@ int cw_chunk_is_here(struct ucp_ep *ep);
 /* Whether chunks may be exchanged with the peer, in either direction. */
 int cw_chunk_has_path(struct ucp_ep *ep);
 /* The endpoint has lost its connection. */
-void cw_chunk_ep_lost(struct ucp_ep *ep);
+void cw_chunk_ep_ended(struct ucp_ep *ep);
 
 /* Interval between polls of copies to or from chunks. Longer for a worker that may sleep, to limit wakeups; polling is
  * cheap otherwise. */

@@ -185,7 +185,7 @@ void cw_ipc_end(struct cw_ipc *ipc)
     free(ipc);
 }
 
-void cw_ipc_ep_lost(struct ucp_ep *ep)
+void cw_ipc_ep_ended(struct ucp_ep *ep)
 {
     const uint32_t peer = cw_op_ep(ep)->ipc_process;
     unsigned i;

@@ -33,7 +33,7 @@ struct cw_ipc *cw_ipc_begin(struct ucp_ep *ep, struct cw_md_name *name, const st
 /* Waits for a copy in flight, and frees. */
 void cw_ipc_end(struct cw_ipc *ipc);
 /* The endpoint has lost its connection. */
-void cw_ipc_ep_lost(struct ucp_ep *ep);
+void cw_ipc_ep_ended(struct ucp_ep *ep);
 
 /* ---- the sender ---- */
 

@@ -104,7 +104,7 @@ static void finish(struct cw_rndv_recv *receive, struct ucp_ep *ep, ucs_status_t
 
 /* If all bytes have arrived and only copies to the device remain, the message completes although the endpoint is lost.
  */
-static void lost(struct cw_reassembly *reassembly, struct ucp_ep *ep, ucs_status_t status)
+static void aborted(struct cw_reassembly *reassembly, struct ucp_ep *ep, ucs_status_t status)
 {
     struct cw_rndv_recv *receive = cw_container_of(reassembly, struct cw_rndv_recv, in);
 
@@ -117,7 +117,7 @@ static void lost(struct cw_reassembly *reassembly, struct ucp_ep *ep, ucs_status
     finish(receive, ep, status);
 }
 
-static const struct cw_reassembly_kind receive_kind = {.lost = lost};
+static const struct cw_reassembly_kind receive_kind = {.aborted = aborted};
 
 static void send_ready(struct cw_rndv_recv *receive, enum cw_wire_rndv_mode mode, uint64_t address, uint32_t piece)
 {

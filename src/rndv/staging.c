@@ -88,7 +88,7 @@ static char *give_memory(struct cw_staging *staging, struct slot *slot)
 static void take_memory(const struct cw_staging *staging, struct slot *slot)
 {
     if (slot->chunk != NULL) {
-        slot->chunk->is_lost |= slot->state == SHOWN;
+        slot->chunk->in_doubt |= slot->state == SHOWN;
         cw_chunk_rest(slot->chunk);
     } else if (slot->memory != NULL) {
         staging->md->unstage(staging->md, slot->memory);

@@ -145,7 +145,7 @@ static void take_back(struct cw_stream *stream)
     stream->left = 0;
 }
 
-void cw_stream_ep_lost(struct ucp_ep *ep, ucs_status_t status)
+void cw_stream_ep_ended(struct ucp_ep *ep, ucs_status_t status)
 {
     struct cw_stream *stream = cw_op_ep(ep)->stream;
 

@@ -123,8 +123,8 @@ struct cw_stream_segment *cw_stream_get_long(struct ucp_worker *worker, size_t l
 void cw_stream_worker_end(struct ucp_worker *worker);
 
 ssize_t cw_stream_poll(struct ucp_worker *worker, ucp_stream_poll_ep_t *eps, size_t max);
-/* The endpoint is lost: receives end with this status, and unread bytes are dropped. */
-void cw_stream_ep_lost(struct ucp_ep *ep, ucs_status_t status);
+/* The endpoint has ended: receives end with this status, and unread bytes are dropped. */
+void cw_stream_ep_ended(struct ucp_ep *ep, ucs_status_t status);
 /* The endpoint was adopted or closed. */
 void cw_stream_ep_user_changed(struct ucp_ep *ep);
 

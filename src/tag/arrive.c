@@ -150,7 +150,7 @@ static void complete(struct cw_reassembly *reassembly)
     }
 }
 
-static void lost(struct cw_reassembly *reassembly, struct ucp_ep *ep, ucs_status_t status)
+static void aborted(struct cw_reassembly *reassembly, struct ucp_ep *ep, ucs_status_t status)
 {
     struct ucp_recv_desc *desc = cw_container_of(reassembly, struct ucp_recv_desc, in);
     struct cw_request *request = desc->request;
@@ -169,7 +169,7 @@ static void lost(struct cw_reassembly *reassembly, struct ucp_ep *ep, ucs_status
         cw_tag_matcher_remove_message(&ep->worker->tag->matcher, &desc->match);
         cw_tag_dequeued(ep->worker, desc);
     } else if (request == NULL) {
-        desc->lost = 1; /* a probe has handed the message to the program */
+        desc->aborted = 1; /* a probe has handed the message to the program */
         return;
     }
     cw_tag_desc_free(ep->worker, desc);
@@ -179,7 +179,7 @@ static void lost(struct cw_reassembly *reassembly, struct ucp_ep *ep, ucs_status
 }
 
 static const struct cw_reassembly_kind message_kind = {
-    .piece = piece, .place = place, .complete = complete, .lost = lost};
+    .piece = piece, .place = place, .complete = complete, .aborted = aborted};
 
 static inline void fill_desc(const struct ucp_ep *ep, struct ucp_recv_desc *desc, uint64_t total, uint64_t id)
 {
@@ -188,7 +188,7 @@ static inline void fill_desc(const struct ucp_ep *ep, struct ucp_recv_desc *desc
     desc->id = id;
     desc->announced = 0;
     desc->queued = 0;
-    desc->lost = 0;
+    desc->aborted = 0;
     desc->left = 0;
     desc->revocable = 0;
     desc->is_lent = 0;

@@ -57,7 +57,7 @@ int cw_tag_lands(struct ucp_ep *ep, uint64_t send_id)
     return 1;
 }
 
-void cw_tag_ep_lost(struct ucp_ep *ep)
+void cw_tag_ep_ended(struct ucp_ep *ep)
 {
     struct dropped *dropped, *next;
 
@@ -85,13 +85,13 @@ static void swallowed(struct cw_reassembly *reassembly)
     free(reassembly);
 }
 
-static void lost(struct cw_reassembly *reassembly, struct ucp_ep *ep CW_UNUSED, ucs_status_t status CW_UNUSED)
+static void aborted(struct cw_reassembly *reassembly, struct ucp_ep *ep CW_UNUSED, ucs_status_t status CW_UNUSED)
 {
     free(reassembly);
 }
 
 static const struct cw_reassembly_kind swallow_kind = {
-    .piece = swallow_piece, .place = no_place, .complete = swallowed, .lost = lost};
+    .piece = swallow_piece, .place = no_place, .complete = swallowed, .aborted = aborted};
 
 /* Allocates an entry that discards pieces; it is on no list yet. NULL: no memory. */
 static struct cw_reassembly *swallow_new(uint64_t total, uint64_t received, uint32_t number)

@@ -103,7 +103,7 @@ static ucs_status_ptr_t take_message(struct cw_request *request, struct ucp_recv
                                      const ucp_request_param_t *param)
 {
     cw_tag_begin(request, desc->match.tag, desc->in.total);
-    if (desc->lost) {
+    if (desc->aborted) {
         cw_tag_desc_free(request->worker, desc);
         ((struct cw_tag_recv_state *)cw_request_state(request))->status = UCS_ERR_CONNECTION_RESET;
         return complete_now(request, param);

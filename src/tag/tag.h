@@ -45,7 +45,7 @@ struct ucp_recv_desc {
     uint8_t announced : 1;           /* by rendezvous: no bytes arrived */
     uint8_t num_keys : 3;            /* 0, or data[] holds a struct cw_offer_keys */
     uint8_t queued;                  /* in the matcher */
-    uint8_t lost : 1;                /* the connection broke before the message was complete */
+    uint8_t aborted : 1;             /* the connection broke before the message was complete */
     uint8_t left : 1;                /* message complete, sender gone; counted in msg->left */
     uint8_t revocable : 1;           /* in tag->revocable; tag/desc.h */
     uint8_t is_lent : 1;             /* the message is in its packet; tag/desc.h */
@@ -103,7 +103,7 @@ int cw_tag_lands(struct ucp_ep *ep, uint64_t send_id);
 /* Consumes the first piece, of `received` bytes, of a message that is to be dropped; later pieces are discarded. May
  * return UCS_ERR_NO_MEMORY. */
 ucs_status_t cw_tag_swallow(struct ucp_ep *ep, uint64_t total, uint64_t received, uint32_t number);
-void cw_tag_ep_lost(struct ucp_ep *ep);
+void cw_tag_ep_ended(struct ucp_ep *ep);
 
 /* show.c: the handlers worker_gauges and worker_queues. */
 void cw_tag_gauges(struct ucp_worker *worker);

@@ -41,7 +41,7 @@ static inline ucs_status_t ep_connect(struct ucp_ep *ep)
     return connect_answer;
 }
 
-static inline void ep_lost(struct ucp_ep *ep, ucs_status_t status)
+static inline void ep_ended(struct ucp_ep *ep, ucs_status_t status)
 {
     assert_ptr_equal(ep->worker, worker);
     assert_int_not_equal(status, UCS_OK);
@@ -62,7 +62,7 @@ static const struct cw_worker_handlers handlers = {.ep_connect = ep_connect,
                                               .ep_init = ep_init,
                                               .ep_expects = ep_expects,
                                               .ep_quiesce = ep_quiesce,
-                                              .ep_lost = ep_lost,
+                                              .ep_ended = ep_ended,
                                               .ep_user_changed = ep_user_changed};
 
 static inline ucs_status_t send_short(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload,

@@ -124,7 +124,7 @@ static void ep_quiesce(struct ucp_ep *one)
     (void)one;
 }
 
-static void ep_lost(struct ucp_ep *one, ucs_status_t status)
+static void ep_ended(struct ucp_ep *one, ucs_status_t status)
 {
     (void)one, (void)status;
 }
@@ -144,7 +144,7 @@ static const struct cw_device device = {.name = "fake0"};
 static const struct cw_upcalls upcalls = {.packet = packet, .space = space, .unplaced = unplaced};
 static const struct cw_worker_handlers handlers = {
     .upcalls = &upcalls, .lanes_dial = lanes_dial, .ep_init = ep_init, .ep_expects = ep_expects,
-    .ep_quiesce = ep_quiesce, .ep_lost = ep_lost};
+    .ep_quiesce = ep_quiesce, .ep_ended = ep_ended};
 
 static struct cw_failover *lane_of_ep(void)
 {
@@ -385,8 +385,8 @@ TEST_WITH(a_flush_without_lanes_fails, set_up, tear_down)
     open_ep(1);
     assert_int_equal(send_one(0), UCS_OK);
     assert_int_equal(cw_lane_flush(ep->conn, &flushed.completion), UCS_INPROGRESS);
-    cw_lanes_lost(ep->lanes, cw_lanes_find(ep, &conns[SECOND]), "this is a test");
-    cw_lanes_lost(ep->lanes, cw_lanes_find(ep, &conns[THIRD]), "this is a test");
+    cw_lanes_lane_failed(ep->lanes, cw_lanes_find(ep, &conns[SECOND]), "this is a test");
+    cw_lanes_lane_failed(ep->lanes, cw_lanes_find(ep, &conns[THIRD]), "this is a test");
     assert_int_equal(flushed.calls, 0);
     assert_int_equal(cw_failover_closed(ep, &conns[FIRST], UCS_ERR_CONNECTION_RESET), 1);
     assert_int_equal(ep->state, CW_EP_FAILED);
@@ -417,9 +417,9 @@ TEST_WITH(the_dialler_waits_for_the_count, set_up, tear_down)
     assert_true(rooms > 0);
     assert_int_equal(send_one(3), UCS_OK);
     assert_messages(before, used, 1, 3);
-    cw_lanes_lost(ep->lanes, cw_lanes_find(ep, &conns[used]), "this is a test");
+    cw_lanes_lane_failed(ep->lanes, cw_lanes_find(ep, &conns[used]), "this is a test");
     assert_int_equal(ep->state, CW_EP_OPEN);
-    cw_lanes_lost(ep->lanes, cw_lanes_find(ep, &conns[SECOND + THIRD - used]), "this is a test");
+    cw_lanes_lane_failed(ep->lanes, cw_lanes_find(ep, &conns[SECOND + THIRD - used]), "this is a test");
     assert_int_equal(ep->state, CW_EP_FAILED); /* N22-81: no lane is left */
 }
 
@@ -629,7 +629,7 @@ static void lose_lane(unsigned number)
     const struct cw_wire_lane end = {
         .kind = CW_WIRE_LANE_END, .lane = (uint8_t)number, .generation = htole16(lane->generation)};
 
-    cw_lanes_lost(ep->lanes, lane, "this is a test");
+    cw_lanes_lane_failed(ep->lanes, lane, "this is a test");
     assert_int_equal(cw_lanes_on_packet(ep, &end, sizeof(end)), UCS_OK);
     assert_int_equal(lane->state, CW_FURTHER_NONE);
 }

@@ -404,7 +404,7 @@ static void leave_stream(uint64_t limit)
     assert_int_equal(ep->unread, 1);
     ep->peer_ended = 1;
     ep->err_mode = UCP_ERR_HANDLING_MODE_NONE;
-    cw_stream_ep_lost(ep, UCS_ERR_CONNECTION_RESET);
+    cw_stream_ep_ended(ep, UCS_ERR_CONNECTION_RESET);
 }
 
 TEST_WITH(test_left_streams_are_bounded, set_up, tear_down)
@@ -415,7 +415,7 @@ TEST_WITH(test_left_streams_are_bounded, set_up, tear_down)
     leave_stream(UINT64_MAX);
     assert_int_equal(ep->unread, 1);
     assert_true(worker->msg->left > 16);
-    cw_stream_ep_lost(ep, UCS_ERR_CONNECTION_RESET); /* may be told twice */
+    cw_stream_ep_ended(ep, UCS_ERR_CONNECTION_RESET); /* may be told twice */
     assert_int_equal(ep->unread, 1);
     ep->handle = CW_HANDLE_HELD;
     cw_stream_ep_user_changed(ep);

@@ -195,7 +195,7 @@ TEST_WITH(test_kept_in_its_packet, set_up, tear_down)
     may_keep = 1;
     arrive_in_packet(30, RETAINED);
     expect_kept(3, 2);
-    ep->worker->handlers->ep_lost(ep, UCS_ERR_CONNECTION_RESET); /* the message was whole */
+    ep->worker->handlers->ep_ended(ep, UCS_ERR_CONNECTION_RESET); /* the message was whole */
     expect_kept(3, 2);
     assert_null(ucp_tag_recv_nbx(worker, in, RETAINED, 30, UINT64_MAX, &plain));
     assert_true(in[0] == 30 && in[RETAINED - 1] == 30);

@@ -56,14 +56,14 @@ static void ep_quiesce(struct ucp_ep *ep)
     (void)ep;
 }
 
-static void ep_lost(struct ucp_ep *ep, ucs_status_t status)
+static void ep_ended(struct ucp_ep *ep, ucs_status_t status)
 {
     (void)ep;
     (void)status;
 }
 
 static const struct cw_worker_handlers handlers = {
-    .ep_init = ep_init, .ep_expects = ep_expects, .ep_quiesce = ep_quiesce, .ep_lost = ep_lost};
+    .ep_init = ep_init, .ep_expects = ep_expects, .ep_quiesce = ep_quiesce, .ep_ended = ep_ended};
 
 static int set_up(void **state)
 {

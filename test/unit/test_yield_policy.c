@@ -56,7 +56,7 @@ TEST(who_is_alone_tries_seldom)
     uint64_t now = MSEC, tried = 0;
 
     for (int i = 0; i < 10000; i++) { /* 100 seconds, with a gap in each hundredth */
-        cw_yield_lost(&policy, ticks(now));
+        cw_yield_starved(&policy, ticks(now));
         tried += spin(&policy, &now, USEC / 2);
     }
     assert_in_range(tried, 2, 2000);
@@ -67,7 +67,7 @@ TEST(who_meets_one_that_gives_way_goes_on)
     struct cw_yield_policy policy = {0};
     uint64_t now = MSEC;
 
-    cw_yield_lost(&policy, ticks(now));
+    cw_yield_starved(&policy, ticks(now));
     assert_false(cw_yield_is_habit(&policy));
     for (int i = 0; i < 100; i++) {
         assert_in_range(spin(&policy, &now, 20 * USEC), 300, 400); /* no other one since: all of the time */
@@ -75,7 +75,7 @@ TEST(who_meets_one_that_gives_way_goes_on)
     }
     assert_in_range(spin(&policy, &now, USEC / 2), 10, 100); /* the other one has left */
     assert_int_equal(spin(&policy, &now, USEC / 2), 0);
-    cw_yield_lost(&policy, ticks(now));
+    cw_yield_starved(&policy, ticks(now));
     assert_in_range(spin(&policy, &now, 20 * USEC), 300, 400);
 }
 
@@ -83,7 +83,7 @@ TEST(a_yield_that_took_long_by_itself_met_nobody)
 {
     struct cw_yield_policy policy = {0};
 
-    cw_yield_lost(&policy, 1);
+    cw_yield_starved(&policy, 1);
     for (unsigned i = 0; i < CW_YIELD_TRIES; i++) {
         assert_int_not_equal(policy.yields, 0);
         assert_true(cw_yield_asks_for_switches(20 * USEC));
@@ -95,7 +95,7 @@ TEST(a_yield_that_took_long_by_itself_met_nobody)
 /* Uses up what it has, in vain: how long it rests then, in ticks. */
 static uint64_t try_in_vain(struct cw_yield_policy *policy, uint64_t at)
 {
-    cw_yield_lost(policy, at);
+    cw_yield_starved(policy, at);
     assert_int_not_equal(policy->yields, 0);
     while (policy->yields > 0) {
         cw_yield_ended(policy, at, USEC / 2, policy->switches);
@@ -119,7 +119,7 @@ TEST(rests_are_bounded_and_forgotten)
     }
     assert_in_range(doublings, 5, 10);
     at += rest;
-    cw_yield_lost(&policy, at);
+    cw_yield_starved(&policy, at);
     cw_yield_ended(&policy, at, 20 * USEC, policy.switches + 1);
     assert_true(cw_yield_is_habit(&policy));
     while (policy.yields > 0) {
@@ -135,7 +135,7 @@ TEST(who_meets_one_that_only_computes_keeps_its_turns)
     const uint64_t turn = 4 * MSEC;
 
     for (int i = 0; i < 1000; i++) { /* its own turn, then that of the other one */
-        cw_yield_lost(&policy, ticks(now));
+        cw_yield_starved(&policy, ticks(now));
         while (policy.yields > 0) {
             yield(&policy, &now, turn);
             given++;

@@ -288,7 +288,7 @@ static void is_silent(struct cw_failover *failover)
     struct cw_further_lane *lane = cw_lanes_find(ep, failover->carrier);
 
     if (lane != NULL) {
-        cw_lanes_lost(ep->lanes, lane, why);
+        cw_lanes_lane_failed(ep->lanes, lane, why);
     } else if (failover->carrier == failover->first) {
         leave_first(failover, why);
         begin(failover, UCS_ERR_ENDPOINT_TIMEOUT);
@@ -320,7 +320,7 @@ static void on_alive_carrier(struct cw_failover *failover)
     for (i = 0; i < CW_MAX_LANES; i++) {
         lane = lane_at(failover->ep, i);
         if (lane != NULL && (failover->doubtful & 1u << i) && ++failover->strikes[i] > MAX_STRIKES) {
-            cw_lanes_lost(failover->ep->lanes, lane, "no packets arrive");
+            cw_lanes_lane_failed(failover->ep->lanes, lane, "no packets arrive");
         }
     }
 }

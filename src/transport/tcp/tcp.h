@@ -284,7 +284,7 @@ void cw_tcp_conn_open(struct cw_tcp_conn *conn);
 /* Stores for the log why the connection ends; only the first reason is stored. */
 void cw_tcp_conn_note_end(struct cw_tcp_conn *conn, const char *reason);
 /* Ends an OPEN connection: calls completions and `closed`. From progress. */
-void cw_tcp_conn_lost(struct cw_tcp_conn *conn, ucs_status_t status);
+void cw_tcp_conn_end(struct cw_tcp_conn *conn, ucs_status_t status);
 /* The core has closed the connection: sends unsent bytes in the background, then frees it. Frees at once if there are
  * none. */
 void cw_tcp_conn_linger(struct cw_tcp_conn *conn);

@@ -186,7 +186,7 @@ static void dead(struct cw_tcp_conn *conn)
     cw_tcp_watch_notify(conn);
     cw_net_forget(conn->item.fd); /* so that the kernel does not retransmit the remaining bytes */
     if (conn->state == CW_TCP_OPEN) {
-        cw_tcp_conn_lost(conn, UCS_ERR_ENDPOINT_TIMEOUT);
+        cw_tcp_conn_end(conn, UCS_ERR_ENDPOINT_TIMEOUT);
     } else {
         cw_tcp_conn_free(conn);
     }
@@ -395,7 +395,7 @@ void cw_tcp_conn_note_end(struct cw_tcp_conn *conn, const char *reason)
     }
 }
 
-static void close_conn(struct cw_tcp_conn *conn, ucs_status_t status)
+static void mark_closed(struct cw_tcp_conn *conn, ucs_status_t status)
 {
     cw_tcp_conn_leave(conn);
     cw_tcp_conn_drop_fd(conn);
@@ -407,9 +407,9 @@ static void close_conn(struct cw_tcp_conn *conn, ucs_status_t status)
     conn->broken = status;
 }
 
-void cw_tcp_conn_lost(struct cw_tcp_conn *conn, ucs_status_t status)
+void cw_tcp_conn_end(struct cw_tcp_conn *conn, ucs_status_t status)
 {
-    close_conn(conn, status);
+    mark_closed(conn, status);
     cw_tcp_tx_cancel(conn, status, 0);
     conn->super.iface->upcalls->closed(&conn->super, status);
 }
@@ -587,7 +587,7 @@ void cw_tcp_abandon(struct cw_conn *super)
     if (conn->handshake != NULL) {
         cw_poller_alarm_cancel(cw_tcp_iface_of(super)->poller, &conn->handshake->alarm);
     }
-    close_conn(conn, UCS_ERR_CANCELED);
+    mark_closed(conn, UCS_ERR_CANCELED);
 }
 
 static unsigned open_ready(struct cw_tcp_conn *conn, unsigned events)

@@ -485,7 +485,7 @@ static int end_failed(struct cw_tcp_conn *conn, unsigned *events)
             return 0;
         }
         (*events)++;
-        cw_tcp_conn_lost(conn, (conn->broken != UCS_OK) ? conn->broken : UCS_ERR_CONNECTION_RESET);
+        cw_tcp_conn_end(conn, (conn->broken != UCS_OK) ? conn->broken : UCS_ERR_CONNECTION_RESET);
     }
     return 1;
 }

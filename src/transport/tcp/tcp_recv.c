@@ -42,10 +42,10 @@ static int staging_reserve(struct cw_tcp_iface *iface)
     return iface->staging != NULL && iface->spare_place != NULL;
 }
 
-static enum cw_tcp_recv_result lost(struct cw_tcp_conn *conn, ucs_status_t status, unsigned *events)
+static enum cw_tcp_recv_result end_conn(struct cw_tcp_conn *conn, ucs_status_t status, unsigned *events)
 {
     (*events)++;
-    cw_tcp_conn_lost(conn, (conn->broken != UCS_OK) ? conn->broken : status);
+    cw_tcp_conn_end(conn, (conn->broken != UCS_OK) ? conn->broken : status);
     return CW_TCP_RECV_ENDED;
 }
 
@@ -62,7 +62,7 @@ static enum cw_tcp_recv_result ended(struct cw_tcp_conn *conn, ssize_t error, un
         cw_debug("the TCP connection with %s ended: %s", peer, reason);
     }
     cw_tcp_conn_note_end(conn, reason);
-    return lost(conn, cw_tcp_end_status(error), events);
+    return end_conn(conn, cw_tcp_end_status(error), events);
 }
 
 static enum cw_tcp_recv_result malformed(struct cw_tcp_conn *conn, unsigned *events)
@@ -74,7 +74,7 @@ static enum cw_tcp_recv_result malformed(struct cw_tcp_conn *conn, unsigned *eve
     cw_log_ratelimited(&limit, CW_LOG_WARN, "closed the TCP connection with %s: it sent a malformed packet",
                        peer);
     cw_tcp_conn_note_end(conn, "the peer sent a malformed packet");
-    return lost(conn, UCS_ERR_IO_ERROR, events);
+    return end_conn(conn, UCS_ERR_IO_ERROR, events);
 }
 
 /* Ends a connection with damaged bytes, which only a filter can detect. */
@@ -89,7 +89,7 @@ static enum cw_tcp_recv_result damaged(struct cw_tcp_conn *conn, unsigned *event
                                                               : "",
                        cw_tcp_filter_reason(conn, -EBADMSG));
     cw_tcp_conn_note_end(conn, "data corrupted in transit");
-    return lost(conn, UCS_ERR_IO_ERROR, events);
+    return end_conn(conn, UCS_ERR_IO_ERROR, events);
 }
 
 /* Saves a partial frame of the staging buffer. Out of memory, the staging buffer itself becomes the frame's. */
