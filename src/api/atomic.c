@@ -127,7 +127,7 @@ static CW_INLINE bool is_fast(ucp_ep_h ep, uint64_t fast_features, const void *b
 
 static CW_INLINE uint64_t *word_at(const struct ucp_rkey *rkey, uint64_t address)
 {
-    return (uint64_t *)(void *)cw_rkey_place(rkey, address);
+    return (uint64_t *)(void *)cw_rkey_pointer(rkey, address);
 }
 
 /* Whether the parameters have the other attributes that the fast path requires. */
@@ -158,7 +158,7 @@ static CW_INLINE int apply(ucp_ep_h ep, uint64_t fast_features, ucp_atomic_op_t 
         memcpy(&swap, param->reply_buffer, size);
     }
     operand = (size == sizeof(uint64_t)) ? cw_amo_apply64(word_at(rkey, address), op, operand, swap) :
-              cw_amo_apply32((uint32_t *)(void *)cw_rkey_place(rkey, address), op, (uint32_t)operand, (uint32_t)swap);
+              cw_amo_apply32((uint32_t *)(void *)cw_rkey_pointer(rkey, address), op, (uint32_t)operand, (uint32_t)swap);
     if (has_reply) {
         memcpy(param->reply_buffer, &operand, size);
     }

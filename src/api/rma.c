@@ -160,7 +160,7 @@ static CW_NOINLINE ucs_status_ptr_t put_shared(ucp_ep_h ep, const void *buffer, 
     cw_lock_enter_inline(&worker->lock);
     if (is_fast(ep, worker->fast_features_locked, buffer, count, address, rkey, param, PUT)) {
         cw_count_message(worker, CW_COUNT_PUT_SENT, count);
-        cw_bytes_copy(cw_rkey_place(rkey, address), buffer, count);
+        cw_bytes_copy(cw_rkey_pointer(rkey, address), buffer, count);
     } else {
         result = put(ep, buffer, count, address, rkey, param);
     }
@@ -177,7 +177,7 @@ static CW_NOINLINE ucs_status_ptr_t get_shared(ucp_ep_h ep, void *buffer, size_t
     cw_lock_enter_inline(&worker->lock);
     if (is_fast(ep, worker->fast_features_locked, buffer, count, address, rkey, param, GET)) {
         cw_count_message(worker, CW_COUNT_GET_RECEIVED, count);
-        cw_bytes_copy(buffer, cw_rkey_place(rkey, address), count);
+        cw_bytes_copy(buffer, cw_rkey_pointer(rkey, address), count);
     } else {
         result = get(ep, buffer, count, address, rkey, param);
     }
@@ -191,7 +191,7 @@ ucs_status_ptr_t ucp_put_nbx(ucp_ep_h ep, const void *buffer, size_t count, uint
     CW_PROBE(put, ep, count, remote_addr); /* the arguments are still in their registers */
     if (is_fast(ep, ep->worker->fast_features, buffer, count, remote_addr, rkey, param, PUT)) {
         cw_count_message(ep->worker, CW_COUNT_PUT_SENT, count);
-        cw_bytes_copy(cw_rkey_place(rkey, remote_addr), buffer, count);
+        cw_bytes_copy(cw_rkey_pointer(rkey, remote_addr), buffer, count);
         return NULL;
     }
     return cw_unlikely(ep->worker->mt) ? put_shared(ep, buffer, count, remote_addr, rkey, param) :
@@ -204,7 +204,7 @@ ucs_status_ptr_t ucp_get_nbx(ucp_ep_h ep, void *buffer, size_t count, uint64_t r
     CW_PROBE(get, ep, count, remote_addr);
     if (is_fast(ep, ep->worker->fast_features, buffer, count, remote_addr, rkey, param, GET)) {
         cw_count_message(ep->worker, CW_COUNT_GET_RECEIVED, count);
-        cw_bytes_copy(buffer, cw_rkey_place(rkey, remote_addr), count);
+        cw_bytes_copy(buffer, cw_rkey_pointer(rkey, remote_addr), count);
         return NULL;
     }
     return cw_unlikely(ep->worker->mt) ? get_shared(ep, buffer, count, remote_addr, rkey, param) :

@@ -35,7 +35,7 @@ static void log_invalid(const struct cw_setting *setting, const char *name, cons
 
     cw_value_syntax(&setting->spec, &syntax);
     if (variable != NULL) {
-        cw_config_variable_place(variable, "; set in ", "", &syntax);
+        cw_config_variable_location(variable, "; set in ", "", &syntax);
     }
     cw_error("invalid value for %s: '%.200s', expected: %s", name, value, cw_text_get(&syntax));
     cw_text_free(&syntax);
@@ -75,7 +75,7 @@ static void warn_retained(const struct cw_config *config, const struct cw_settin
 {
     static atomic_bool logged;
     const struct cw_config_variable *ignored;
-    struct cw_text place = {0};
+    struct cw_text location = {0};
     enum cw_config_source source;
 
     ignored = cw_config_sources_find(sources, variable, NULL, &source);
@@ -83,10 +83,10 @@ static void warn_retained(const struct cw_config *config, const struct cw_settin
         is_at_default(config, setting) || atomic_exchange(&logged, true)) {
         return;
     }
-    cw_config_variable_place(ignored, " in ", "", &place);
+    cw_config_variable_location(ignored, " in ", "", &location);
     cw_warn("%s=%s%s is ignored: a configuration file cannot disable protection that another source enables; use the "
-            "environment", variable, ignored->value, cw_text_get(&place));
-    cw_text_free(&place);
+            "environment", variable, ignored->value, cw_text_get(&location));
+    cw_text_free(&location);
 }
 
 /* Applies one variable if it is set. UCS_ERR_INVALID_PARAM: malformed, and logged. */
@@ -515,16 +515,16 @@ static ucs_status_t refuse(const struct cw_config *config, enum cw_setting_id id
 {
     const struct cw_setting *setting = &cw_settings[id];
     const struct cw_config_variable *found = find_in_files(config, setting);
-    struct cw_text value = {0}, place = {0};
+    struct cw_text value = {0}, location = {0};
 
     if (found != NULL) {
-        cw_config_variable_place(found, "; set in ", "", &place);
+        cw_config_variable_location(found, "; set in ", "", &location);
     }
     cw_value_print(&setting->spec, const_member_of(config, setting), &value);
     cw_error("invalid value for UCX_%s: '%s', expected: %s%s", setting->name, cw_text_get(&value), expected,
-             cw_text_get(&place));
+             cw_text_get(&location));
     cw_text_free(&value);
-    cw_text_free(&place);
+    cw_text_free(&location);
     return UCS_ERR_INVALID_PARAM;
 }
 

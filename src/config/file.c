@@ -38,7 +38,7 @@ void cw_config_variables_free(struct cw_config_variables *variables)
 }
 
 /* Where a value was read. */
-struct place {
+struct location {
     const char *path;
     unsigned line;
 };
@@ -102,8 +102,8 @@ const struct cw_config_variable *cw_config_variables_match(const struct cw_confi
     return found;
 }
 
-void cw_config_variable_place(const struct cw_config_variable *variable, const char *before, const char *after,
-                              struct cw_text *text)
+void cw_config_variable_location(const struct cw_config_variable *variable, const char *before, const char *after,
+                                 struct cw_text *text)
 {
     if (variable->path[0] != '\0') {
         cw_text_addf(text, "%s'%s' at line %u%s", before, variable->path, variable->line, after);
@@ -142,11 +142,11 @@ static ucs_status_t make_space(struct cw_config_variables *variables)
 
 /* UCS_ERR_EXCEEDS_LIMIT: too many names in a file are patterns. */
 static ucs_status_t add_variable(struct cw_config_variables *variables, const char *name, size_t name_length,
-                                 const char *value, size_t value_length, const struct place *place)
+                                 const char *value, size_t value_length, const struct location *location)
 {
     const bool is_pattern =
-        place->path[0] != '\0' && (memchr(name, '*', name_length) != NULL || memchr(name, '?', name_length) != NULL);
-    const size_t path_size = strlen(place->path) + 1;
+        location->path[0] != '\0' && (memchr(name, '*', name_length) != NULL || memchr(name, '?', name_length) != NULL);
+    const size_t path_size = strlen(location->path) + 1;
     struct cw_config_variable variable;
     uint32_t *slot;
 
@@ -165,8 +165,8 @@ static ucs_status_t add_variable(struct cw_config_variables *variables, const ch
     variable.name[name_length] = '\0';
     memcpy(variable.value, value, value_length);
     variable.value[value_length] = '\0';
-    variable.path = memcpy(variable.value + value_length + 1, place->path, path_size);
-    variable.line = place->line;
+    variable.path = memcpy(variable.value + value_length + 1, location->path, path_size);
+    variable.line = location->line;
 
     slot = slot_of(variables, variable.name);
     variable.older = *slot;
@@ -215,7 +215,7 @@ static int ends_with(const char *begin, const char *end, const char *suffix)
 
 /* A partially read file. */
 struct reader {
-    struct place place;
+    struct location location;
     struct cw_machine machine;  /* valid once a condition was found */
     bool knows_machine;
     bool skips;                 /* the section is for other machines */
@@ -303,7 +303,7 @@ static ucs_status_t parse_line(const char *begin, const char *end, struct reader
     if (begin == name_end) {
         return UCS_ERR_INVALID_PARAM;
     }
-    return add_variable(variables, begin, (size_t)(name_end - begin), value, (size_t)(stop - value), &reader->place);
+    return add_variable(variables, begin, (size_t)(name_end - begin), value, (size_t)(stop - value), &reader->location);
 }
 
 /* The first skipped line; 0: none. */
@@ -317,7 +317,7 @@ static ucs_status_t parse_text(const char *text, size_t length, const char *path
 {
     static const char byte_order_mark[] = "\xef\xbb\xbf";
     const char *end = text + length;
-    struct reader reader = {.place = {.path = path}};
+    struct reader reader = {.location = {.path = path}};
     const char *line_end;
     ucs_status_t status;
 
@@ -325,7 +325,7 @@ static ucs_status_t parse_text(const char *text, size_t length, const char *path
         text += 3;
     }
     while (text < end) {
-        ++reader.place.line;
+        ++reader.location.line;
         line_end = memchr(text, '\n', (size_t)(end - text));
         if (line_end == NULL) {
             line_end = end;
@@ -335,7 +335,7 @@ static ucs_status_t parse_text(const char *text, size_t length, const char *path
             return status;
         }
         if (status != UCS_OK && bad->number == 0) {
-            *bad = (struct bad_line){reader.place.line, status};
+            *bad = (struct bad_line){reader.location.line, status};
         }
         text = line_end + 1;
     }
@@ -385,7 +385,7 @@ ucs_status_t cw_config_file_parse(const char *path, struct cw_config_variables *
 
 ucs_status_t cw_config_environment_take(struct cw_config_variables *variables)
 {
-    const struct place nowhere = {.path = ""};
+    const struct location nowhere = {.path = ""};
     char *const *entry = cw_env_all();
     const char *equals;
     ucs_status_t status;
@@ -438,7 +438,7 @@ static int file_in_directory(const char *directory, const char *below, char *pat
 }
 
 /* The paths of the files, the weakest first. */
-enum { AT_SYSTEM, AT_PREFIX, AT_PREFIX_UCX, AT_HOME, AT_CONFIG_DIR, AT_CURRENT, NUM_PLACES };
+enum { AT_SYSTEM, AT_PREFIX, AT_PREFIX_UCX, AT_HOME, AT_CONFIG_DIR, AT_CURRENT, NUM_FILES };
 
 /* Two texts of PATH_SIZE, which would overflow a small stack. */
 struct paths {
@@ -447,15 +447,15 @@ struct paths {
 };
 
 /* 0: there is no such path. */
-static int file_at(int place, struct paths *paths)
+static int file_at(int which, struct paths *paths)
 {
-    switch (place) {
+    switch (which) {
     case AT_SYSTEM:
         return file_in_directory(CW_SYSCONFDIR, "/ucx", paths->file);
     case AT_PREFIX:
     case AT_PREFIX_UCX:
         return cw_env_library_path(paths->library, PATH_SIZE) == UCS_OK &&
-               cw_config_library_file(paths->library, (place == AT_PREFIX) ? "" : "/ucx", paths->file, PATH_SIZE);
+               cw_config_library_file(paths->library, (which == AT_PREFIX) ? "" : "/ucx", paths->file, PATH_SIZE);
     case AT_HOME:
         return file_in_directory(cw_env_get("HOME"), "", paths->file);
     case AT_CONFIG_DIR:
@@ -483,25 +483,25 @@ static void check_config_dir(struct cw_text *problems)
 static ucs_status_t parse_all(struct cw_config_variables *variables, struct cw_text *problems)
 {
     struct paths *const paths = malloc(sizeof(*paths));
-    struct cw_file_id ids[NUM_PLACES];
-    int is_known[NUM_PLACES]; /* ids[] contains its number */
+    struct cw_file_id ids[NUM_FILES];
+    int is_known[NUM_FILES]; /* ids[] contains its number */
     ucs_status_t status = UCS_OK;
-    int place, later, again;
+    int which, later, again;
 
     if (paths == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
     check_config_dir(problems);
-    for (place = 0; place < NUM_PLACES; ++place) {
-        is_known[place] = file_at(place, paths) && cw_file_id_get(paths->file, &ids[place]);
+    for (which = 0; which < NUM_FILES; ++which) {
+        is_known[which] = file_at(which, paths) && cw_file_id_get(paths->file, &ids[which]);
     }
-    for (place = 0; place < NUM_PLACES && status == UCS_OK; ++place) {
-        for (again = 0, later = place + 1; is_known[place] && later < NUM_PLACES; ++later) {
-            again |= is_known[later] && ids[place].device == ids[later].device &&
-                     ids[place].number == ids[later].number;
+    for (which = 0; which < NUM_FILES && status == UCS_OK; ++which) {
+        for (again = 0, later = which + 1; is_known[which] && later < NUM_FILES; ++later) {
+            again |= is_known[later] && ids[which].device == ids[later].device &&
+                     ids[which].number == ids[later].number;
         }
-        if (!again && file_at(place, paths)) {
-            status = parse_file(paths->file, (place <= AT_PREFIX_UCX) ? cw_env_library_owner() : 0, variables,
+        if (!again && file_at(which, paths)) {
+            status = parse_file(paths->file, (which <= AT_PREFIX_UCX) ? cw_env_library_owner() : 0, variables,
                                 problems);
         }
     }

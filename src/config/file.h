@@ -43,8 +43,8 @@ const struct cw_config_variable *cw_config_variables_match(const struct cw_confi
                                                            const char *name, const char *nothing);
 
 /* Appends its location, between these; nothing for the environment. */
-void cw_config_variable_place(const struct cw_config_variable *variable, const char *before, const char *after,
-                              struct cw_text *text);
+void cw_config_variable_location(const struct cw_config_variable *variable, const char *before, const char *after,
+                                 struct cw_text *text);
 
 /*
  * Adds the assignments of one file, which replace earlier ones of the same name. A missing file is skipped. One that

@@ -42,7 +42,7 @@ static void add_problem(struct cw_text *problems, const struct cw_setting *setti
     cw_text_addf(problems, "%sinvalid value for UCX_%s: '%.200s', expected: ", (problems->length == 0) ? "" : "\n",
                  setting->name, variable->value);
     cw_value_syntax(&setting->spec, problems);
-    cw_config_variable_place(variable, "; set in ", "", problems);
+    cw_config_variable_location(variable, "; set in ", "", problems);
 }
 
 /* With the lock held. */

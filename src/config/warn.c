@@ -84,7 +84,7 @@ static void add_unused(const char *name, const struct cw_config_variable *variab
     }
     guess = cw_setting_guess(name);
     cw_text_addf(unused, "%s%s", (unused->length == 0) ? "" : "; ", variable->name);
-    cw_config_variable_place(variable, " in ", "", unused);
+    cw_config_variable_location(variable, " in ", "", unused);
     if (guess != NULL && cw_setting_find_global(guess) != NULL) {
         cw_text_addf(unused, " (maybe: UCX_%s?)", guess);
     } else if (guess != NULL) {

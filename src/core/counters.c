@@ -65,7 +65,7 @@ static unsigned num_transports(const struct ucp_worker *worker)
 }
 
 /* The index of a transport, shared by its interfaces; CW_COUNTERS_TRANSPORTS: the table is full. */
-static unsigned place_of(struct ucp_worker *worker, const char *name)
+static unsigned index_of(struct ucp_worker *worker, const char *name)
 {
     struct cw_counters_transport *transports = worker->counts.transports;
     const unsigned count = num_transports(worker);
@@ -85,7 +85,7 @@ void cw_counters_ready(struct ucp_worker *worker)
     unsigned i;
 
     for (i = 0; i < worker->num_ifaces; i++) {
-        worker->ifaces[i]->counted = place_of(worker, cw_iface_name(worker->ifaces[i]));
+        worker->ifaces[i]->counted = index_of(worker, cw_iface_name(worker->ifaces[i]));
     }
     if (page != NULL) {
         page->num_transports = num_transports(worker);

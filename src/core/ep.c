@@ -150,7 +150,7 @@ static bool is_address(const uint8_t *known, size_t known_length, const void *ad
 
 /* The slot of a further address that no endpoint uses any more, or a new one; NULL: all are in use, or out of
  * memory. */
-static struct cw_peer_address **other_place(const struct ucp_worker *worker, struct cw_peer *peer)
+static struct cw_peer_address **other_slot(const struct ucp_worker *worker, struct cw_peer *peer)
 {
     struct cw_peer_address **others;
     uint64_t used = 0;
@@ -181,7 +181,7 @@ static struct cw_peer_address **other_place(const struct ucp_worker *worker, str
 static ucs_status_t number_address(const struct ucp_worker *worker, struct cw_peer *peer, const void *address,
                                    size_t length, uint8_t *number_p)
 {
-    struct cw_peer_address **place, *other;
+    struct cw_peer_address **slot, *other;
     unsigned i;
 
     if (is_address(peer->address, peer->address_length, address, length)) {
@@ -199,8 +199,8 @@ static ucs_status_t number_address(const struct ucp_worker *worker, struct cw_pe
     if (other == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    place = other_place(worker, peer);
-    if (place == NULL) {
+    slot = other_slot(worker, peer);
+    if (slot == NULL) {
         free(other);
         cw_error("cannot create an endpoint: endpoints to worker %016llx already use %u different addresses",
                  (unsigned long long)peer->link.key, 1u + peer->num_others);
@@ -208,9 +208,9 @@ static ucs_status_t number_address(const struct ucp_worker *worker, struct cw_pe
     }
     other->length = (uint16_t)length;
     memcpy(other->bytes, address, length);
-    free(*place);
-    *place = other;
-    *number_p = (uint8_t)(place - peer->others + 1);
+    free(*slot);
+    *slot = other;
+    *number_p = (uint8_t)(slot - peer->others + 1);
     return UCS_OK;
 }
 

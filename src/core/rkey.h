@@ -101,7 +101,7 @@ static inline int cw_rkey_is_direct(const struct ucp_rkey *rkey)
 }
 
 /* The local address of an address of a direct region. */
-static inline char *cw_rkey_place(const struct ucp_rkey *rkey, uint64_t address)
+static inline char *cw_rkey_pointer(const struct ucp_rkey *rkey, uint64_t address)
 {
     return rkey->local + (address - rkey->key.address);
 }
@@ -109,7 +109,7 @@ static inline char *cw_rkey_place(const struct ucp_rkey *rkey, uint64_t address)
 /* The local address; NULL: no load/store access, or not registered any more. Within the region only. */
 static inline char *cw_rkey_direct(const struct ucp_rkey *rkey, uint64_t address, unsigned rights)
 {
-    return ((rkey->key.rights & rights) == rights && cw_rkey_is_direct(rkey)) ? cw_rkey_place(rkey, address) : NULL;
+    return ((rkey->key.rights & rights) == rights && cw_rkey_is_direct(rkey)) ? cw_rkey_pointer(rkey, address) : NULL;
 }
 
 #endif

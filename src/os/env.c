@@ -291,24 +291,24 @@ static int follow(char *path, unsigned other, struct stat *info)
 static int open_unsuspected(const char *path, unsigned other, struct stat *info)
 {
     const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY;
-    char *place;
+    char *real;
     int fd, i, error = 0;
 
     fd = open(path, flags);
     if (fd >= 0 || errno != ELOOP) {
         return fd;
     }
-    place = malloc(PATH_SIZE);
-    if (place == NULL) {
+    real = malloc(PATH_SIZE);
+    if (real == NULL) {
         return -1;
     }
-    (void)snprintf(place, PATH_SIZE, "%s", path);
+    (void)snprintf(real, PATH_SIZE, "%s", path);
     for (i = 0; i < MOST_LINKS && fd < 0 && error == 0; i++) {
-        error = follow(place, other, info);
-        fd = (error == 0) ? open(place, flags) : -1;
+        error = follow(real, other, info);
+        fd = (error == 0) ? open(real, flags) : -1;
         error = (error == 0 && fd < 0 && errno != ELOOP) ? errno : error;
     }
-    free(place);
+    free(real);
     errno = (error == 0) ? ELOOP : error;
     return fd;
 }

@@ -394,7 +394,7 @@ static void find_stack(void)
 static uintptr_t find_heap(void)
 {
     char text[1024];
-    const char *place;
+    const char *at;
     ssize_t length;
     unsigned field;
     int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
@@ -405,11 +405,11 @@ static uintptr_t find_heap(void)
     length = read(fd, text, sizeof(text) - 1);
     (void)close(fd);
     text[(length > 0) ? length : 0] = '\0';
-    place = strrchr(text, ')');
-    for (field = 2; place != NULL && field < HEAP_FIELD; field++) {
-        place = strchr(place + 1, ' ');
+    at = strrchr(text, ')');
+    for (field = 2; at != NULL && field < HEAP_FIELD; field++) {
+        at = strchr(at + 1, ' ');
     }
-    return (place != NULL && strtoull(place, NULL, 10) > 0) ? (uintptr_t)strtoull(place, NULL, 10) : UINTPTR_MAX;
+    return (at != NULL && strtoull(at, NULL, 10) > 0) ? (uintptr_t)strtoull(at, NULL, 10) : UINTPTR_MAX;
 }
 
 /* The stack of the main thread grows downwards, and a fiber has a stack of its own. So an address counts as one of the

@@ -65,33 +65,33 @@ static const struct {
 
 /* Further dimensions of the tables: the memory handle of a message; the access of a one-sided operation to the remote
  * memory; the registrations of both sides for an announced message. */
-struct place {
+struct variant {
     const char *name;
     unsigned remote;
     int registered;
     int on_device; /* the peer's memory is GPU memory */
 };
 
-#define NUM_PLACES 5u
+#define NUM_VARIANTS 5u
 
-static const struct place places_of_messages[NUM_PLACES] = {{.name = ""},
-                                                            {.name = " (with a memory handle)", .registered = 1}};
+static const struct variant variants_of_messages[NUM_VARIANTS] = {{.name = ""},
+                                                                  {.name = " (with a memory handle)", .registered = 1}};
 
-static const struct place places_of_accesses[NUM_PLACES] = {
+static const struct variant variants_of_accesses[NUM_VARIANTS] = {
     {.name = " (mapped here)", .remote = CW_REMOTE_MAPPED},
     {.name = " (copied by the system)", .remote = CW_REMOTE_COPIES},
     {.name = " (by the device)", .remote = CW_REMOTE_ACCESS},
     {.name = " (packets)", .remote = 0},
     {.name = " (packets to device memory)", .remote = 0, .on_device = 1}};
 
-static const struct place places_of_announced[NUM_PLACES] = {
+static const struct variant variants_of_announced[NUM_VARIANTS] = {
     {.name = " (named, by the device)", .remote = CW_REMOTE_ACCESS},
     {.name = " (named, by the device, registered here)", .remote = CW_REMOTE_ACCESS, .registered = 1},
     {.name = " (not named, by the device)", .remote = 0},
     {.name = " (not named, by the device, registered here)", .remote = 0, .registered = 1}};
 
 #define NUM_KINDS  (sizeof(kinds) / sizeof(kinds[0]))
-#define NUM_TABLES (CW_PROTO_OPERATIONS * 2u * NUM_KINDS * NUM_PLACES)
+#define NUM_TABLES (CW_PROTO_OPERATIONS * 2u * NUM_KINDS * NUM_VARIANTS)
 
 const char *cw_proto_name(enum cw_proto_operation operation)
 {
@@ -137,7 +137,7 @@ static bool is_reached(const struct ucp_worker *worker, const struct cw_iface *i
             (cw_context_allows(worker->context, "posix") || cw_context_allows(worker->context, "self")));
 }
 
-/* Sets data and place for GPU memory, which the device of the interface may access like host memory. */
+/* Sets data and variant for GPU memory, which the device of the interface may access like host memory. */
 static void set_device_data(const struct ucp_worker *worker, const struct cw_iface *iface, struct cw_proto_table *table)
 {
     int type, is_taken = 0;
@@ -180,40 +180,40 @@ static bool has_access_table(const struct ucp_worker *worker, const struct cw_if
            is_reached(worker, iface, conn, table);
 }
 
-static const struct place *places_of(enum cw_proto_operation operation)
+static const struct variant *variants_of(enum cw_proto_operation operation)
 {
-    return (operation == CW_PROTO_RNDV) ? places_of_announced
-           : (operation < CW_PROTO_PUT) ? places_of_messages
-                                        : places_of_accesses;
+    return (operation == CW_PROTO_RNDV) ? variants_of_announced
+           : (operation < CW_PROTO_PUT) ? variants_of_messages
+                                        : variants_of_accesses;
 }
 
 /* The n-th table and its title; 0: there is none. */
 static int table_at(const struct ucp_worker *worker, const struct cw_iface *iface, struct cw_conn *conn, unsigned n,
                     struct cw_proto_table *table, char title[TITLE_SIZE])
 {
-    const unsigned kind = n / NUM_PLACES % NUM_KINDS, fast = n / NUM_PLACES / NUM_KINDS % 2;
-    const enum cw_proto_operation operation = (enum cw_proto_operation)(n / NUM_PLACES / NUM_KINDS / 2);
-    const struct place *place = &places_of(operation)[n % NUM_PLACES];
+    const unsigned kind = n / NUM_VARIANTS % NUM_KINDS, fast = n / NUM_VARIANTS / NUM_KINDS % 2;
+    const enum cw_proto_operation operation = (enum cw_proto_operation)(n / NUM_VARIANTS / NUM_KINDS / 2);
+    const struct variant *variant = &variants_of(operation)[n % NUM_VARIANTS];
 
     *table = (struct cw_proto_table){.operation = operation,
                                     .data = kinds[kind].data,
                                     .fast = (int)fast,
-                                    .remote = place->remote,
-                                    .registered = place->registered,
-                                    .on_device = place->on_device};
-    if (place->name == NULL || !cw_worker_has(worker, operations[operation].features) ||
+                                    .remote = variant->remote,
+                                    .registered = variant->registered,
+                                    .on_device = variant->on_device};
+    if (variant->name == NULL || !cw_worker_has(worker, operations[operation].features) ||
         (fast && !is_fast_outlined(iface, operation)) || (kinds[kind].on_device && worker->checked_attr == 0) ||
         (kinds[kind].data == CW_DATA_PACKED && !kinds[kind].on_device && operation >= CW_PROTO_PUT)) {
         return 0;
     }
-    if (kinds[kind].on_device && !place->on_device) {
+    if (kinds[kind].on_device && !variant->on_device) {
         set_device_data(worker, iface, table);
     }
     if (operation < CW_PROTO_PUT ? !has_message_table(iface, table) : !has_access_table(worker, iface, conn, table)) {
         return 0;
     }
     snprintf(title, TITLE_SIZE, "%s%s%s%s over %s/%s", cw_proto_name(operation), fast ? " with fast completion" : "",
-             kinds[kind].name, place->name, cw_iface_name(iface), cw_iface_device(iface));
+             kinds[kind].name, variant->name, cw_iface_name(iface), cw_iface_device(iface));
     return 1;
 }
 

@@ -64,7 +64,7 @@ static enum cw_protocol_data data_of(const struct cw_iface *iface, const struct 
                : CW_DATA_SCATTERED;
 }
 
-/* Returns data, force and place of a message. */
+/* Returns data and force of a message, and whether it lies in device memory. */
 static inline uint32_t bits_of(const struct ucp_ep *ep, const struct cw_send *send, const struct cw_dt_cursor *cursor,
                                unsigned force)
 {

@@ -88,7 +88,7 @@ static size_t move_direct(const struct post *post, const struct cw_sgl *sgl, siz
         if (num != 1) {
             break;
         }
-        there = cw_rkey_place(rkey, sgl->addresses[k]);
+        there = cw_rkey_pointer(rkey, sgl->addresses[k]);
         if (post->is_get) {
             cw_bytes_copy(sgl->buffers[k], there, length);
         } else {

@@ -114,19 +114,19 @@ static bool are_too_many(void)
     return __atomic_load_n(&known.bytes, __ATOMIC_RELAXED) > MOST_RETAINED;
 }
 
-static void put_into(struct cw_chunk_table *table, struct cw_chunk **places, unsigned place, struct cw_chunk *chunk)
+static void put_into(struct cw_chunk_table *table, struct cw_chunk **slots, unsigned slot, struct cw_chunk *chunk)
 {
-    places[place] = chunk;
+    slots[slot] = chunk;
     chunk->table = table;
-    chunk->place = (uint8_t)place;
+    chunk->slot = (uint8_t)slot;
 }
 
-static void drop(struct cw_chunk **place)
+static void drop(struct cw_chunk **slot)
 {
-    struct cw_chunk *chunk = *place;
+    struct cw_chunk *chunk = *slot;
 
     if (chunk != NULL) {
-        *place = NULL;
+        *slot = NULL;
         chunk->table = NULL;
         let_go(chunk);
     }
@@ -147,14 +147,14 @@ void cw_chunk_ep_ended(struct ucp_ep *ep)
 
 /* ---- the sender ---- */
 
-static bool is_taken(const struct cw_chunk_table *table, unsigned place)
+static bool is_taken(const struct cw_chunk_table *table, unsigned slot)
 {
-    return place == CW_WIRE_CHUNKS || table->out[place] != NULL;
+    return slot == CW_WIRE_CHUNKS || table->out[slot] != NULL;
 }
 
 /* Returns the index of an unused chunk of at least that many bytes, or else an index for a new chunk, at worst that of
  * an unused chunk that is too short. CW_WIRE_CHUNKS: messages use all of them. */
-static unsigned find_place(const struct cw_chunk_table *table, const struct cw_md *md, size_t length)
+static unsigned find_slot(const struct cw_chunk_table *table, const struct cw_md *md, size_t length)
 {
     unsigned i, best = CW_WIRE_CHUNKS;
 
@@ -218,17 +218,17 @@ struct cw_chunk *cw_chunk_take(struct ucp_ep *ep, const struct cw_md *md, const 
 {
     struct cw_chunk_table *table = table_of(ep);
     struct cw_chunk *chunk = NULL;
-    unsigned place;
+    unsigned slot;
 
     *wait_p = 0;
     if (table == NULL) {
         return NULL;
     }
-    place = find_place(table, md, length);
-    if (place < CW_WIRE_CHUNKS) {
-        chunk = table->out[place];
+    slot = find_slot(table, md, length);
+    if (slot < CW_WIRE_CHUNKS) {
+        chunk = table->out[slot];
         if (chunk == NULL || chunk->md != md || chunk->memory.length < length) {
-            drop(&table->out[place]);
+            drop(&table->out[slot]);
             chunk = make(ep, table, md, device, length);
         }
     }
@@ -236,7 +236,7 @@ struct cw_chunk *cw_chunk_take(struct ucp_ep *ep, const struct cw_md *md, const 
         *wait_p = lends(table);
         return NULL;
     }
-    put_into(table, table->out, place, chunk);
+    put_into(table, table->out, slot, chunk);
     use(chunk, 1);
     return chunk;
 }
@@ -247,7 +247,7 @@ void cw_chunk_rest(struct cw_chunk *chunk)
     chunk->is_lent = 0;
     cw_lock_leave(&known.lock);
     if (chunk->table != NULL && (chunk->in_doubt || are_too_many())) {
-        drop(&chunk->table->out[chunk->place]);
+        drop(&chunk->table->out[chunk->slot]);
     }
     let_go(chunk);
 }
@@ -289,12 +289,12 @@ static void refuse(struct cw_chunk_table *table)
 static void map(struct ucp_ep *ep, const struct cw_wire_rndv_chunk *packet, const struct cw_md *md, const void *device)
 {
     struct cw_chunk_table *table = cw_op_ep(ep)->chunks;
-    const unsigned place = (unsigned)packet->chunk;
+    const unsigned slot = (unsigned)packet->chunk;
     int fd = cw_lane_take_fd(ep->conn, packet->passed);
     struct cw_chunk *chunk = NULL;
     struct cw_memory memory;
 
-    drop(&table->in[place]);
+    drop(&table->in[slot]);
     if (fd >= 0) {
         if (md->map_shared(md, device, fd, packet->size, &memory) == UCS_OK) {
             chunk = chunk_new(md, &memory, 0);
@@ -304,7 +304,7 @@ static void map(struct ucp_ep *ep, const struct cw_wire_rndv_chunk *packet, cons
     if (chunk == NULL) {
         refuse(table);
     } else {
-        put_into(table, table->in, place, chunk);
+        put_into(table, table->in, slot, chunk);
     }
 }
 
@@ -358,7 +358,7 @@ int cw_chunk_close(struct cw_chunk *chunk)
 
     /* The table of a local chunk belongs to its sender, whose worker may run in another thread. */
     if (!chunk->is_own && chunk->table != NULL && are_too_many()) {
-        drop(&chunk->table->in[chunk->place]);
+        drop(&chunk->table->in[chunk->slot]);
         keeps = 0;
     }
     let_go(chunk);

@@ -24,7 +24,7 @@ struct cw_chunk {
     uint64_t number; /* sender: unique in this process, never reused */
     uint64_t passed; /* sender: number of the passed descriptor until a packet names the chunk; then 0 */
     unsigned uses;   /* references: the table, a message, a copy by a receiver in this process */
-    uint8_t place;   /* index in the table */
+    uint8_t slot;    /* index in the table */
     uint8_t is_lent; /* sender: a message uses it */
     uint8_t in_doubt; /* sender: the receiver may have dropped it */
     uint8_t is_own;  /* this process is the sender */

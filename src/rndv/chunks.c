@@ -221,7 +221,7 @@ static ucs_status_t show(struct cw_request *request)
     packet = (struct cw_wire_rndv_chunk){.receive_id = htole64(send->receive_id),
                                          .send_id = htole64(send->id),
                                          .offset = htole64(offset),
-                                         .chunk = htole64(cw_chunk_is_here(request->ep) ? chunk->number : chunk->place),
+                                         .chunk = htole64(cw_chunk_is_here(request->ep) ? chunk->number : chunk->slot),
                                          .passed = htole64(chunk->passed),
                                          .length = htole32((uint32_t)length),
                                          .size = htole32((uint32_t)chunk->memory.length)};

@@ -11,8 +11,8 @@
 
 
 /* Few receives are all in the array: the match is usually the first entry, and hashing would cost more than the rest of
- * the match. ARRAY_RECEIVES entries are few enough for a linear search. When the array fills up with more receives, they
- * are hashed. */
+ * the match. ARRAY_RECEIVES entries are few enough for a linear search. When the array fills up with more receives,
+ * they are hashed. */
 #define ARRAY_RECEIVES 256u
 
 /* Entries of the first array. Each further array doubles, up to twice ARRAY_RECEIVES. */
@@ -65,7 +65,7 @@ static inline struct cw_tag_entry *entry_of(const struct cw_tag_node *node)
 
 static inline bool is_recv(const struct cw_tag_node *node)
 {
-    return !(node->place & CW_TAG_MESSAGE);
+    return !(node->position & CW_TAG_MESSAGE);
 }
 
 static inline struct cw_tag_node **bucket_of(const struct cw_tag_matcher *matcher, uint64_t key, uint64_t slot)
@@ -78,7 +78,7 @@ static inline struct cw_tag_node **find(const struct cw_tag_matcher *matcher, ui
 {
     struct cw_tag_node **link = bucket_of(matcher, key, slot);
 
-    while (*link != NULL && ((*link)->key != key || ((*link)->place & CW_TAG_SLOT) != slot)) {
+    while (*link != NULL && ((*link)->key != key || ((*link)->position & CW_TAG_SLOT) != slot)) {
         link = &(*link)->chain;
     }
     return link;
@@ -107,7 +107,7 @@ static CW_NOINLINE bool resize(struct cw_tag_matcher *matcher, size_t num_keys)
     for (i = 0; i < num_old; i++) {
         for (node = old[i]; node != NULL; node = next) {
             next = node->chain;
-            link = bucket_of(matcher, node->key, node->place & CW_TAG_SLOT);
+            link = bucket_of(matcher, node->key, node->position & CW_TAG_SLOT);
             node->chain = *link;
             *link = node;
         }
@@ -116,10 +116,10 @@ static CW_NOINLINE bool resize(struct cw_tag_matcher *matcher, size_t num_keys)
     return true;
 }
 
-/* Appends an element to those of its key. Its members `key` and `place` are set. */
+/* Appends an element to those of its key. Its members `key` and `position` are set. */
 static void add(struct cw_tag_matcher *matcher, struct cw_tag_node *node)
 {
-    struct cw_tag_node **link = find(matcher, node->key, node->place & CW_TAG_SLOT);
+    struct cw_tag_node **link = find(matcher, node->key, node->position & CW_TAG_SLOT);
 
     node->chain = NULL;
     matcher->cursor = 0;
@@ -154,7 +154,7 @@ static void remove_oldest(struct cw_tag_matcher *matcher, struct cw_tag_node **l
 
 static void remove_node(struct cw_tag_matcher *matcher, struct cw_tag_node *node)
 {
-    struct cw_tag_node **link = find(matcher, node->key, node->place & CW_TAG_SLOT);
+    struct cw_tag_node **link = find(matcher, node->key, node->position & CW_TAG_SLOT);
 
     if (*link == node) {
         remove_oldest(matcher, link);
@@ -318,14 +318,14 @@ static void place(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv)
 {
     struct cw_tag_mask *mask = use_mask(matcher, recv->mask);
 
-    recv->node.place = matcher->sequence += CW_TAG_ORDER;
+    recv->node.position = matcher->sequence += CW_TAG_ORDER;
     matcher->num_other++;
     if (mask == NULL) {
-        recv->node.place |= CW_TAG_LISTED;
+        recv->node.position |= CW_TAG_LISTED;
         cw_list_add_tail(&matcher->leftover, &recv->node.ring);
         return;
     }
-    recv->node.place |= matcher->recent;
+    recv->node.position |= matcher->recent;
     mask->posted++;
     matcher->busy |= bit_of(matcher, mask);
     add(matcher, &recv->node);
@@ -334,14 +334,14 @@ static void place(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv)
 /* Accounts for a receive that has left the table or the leftover list. */
 static void displace(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv)
 {
-    if (!(recv->node.place & CW_TAG_LISTED)) {
-        struct cw_tag_mask *mask = &matcher->masks[recv->node.place & CW_TAG_SLOT];
+    if (!(recv->node.position & CW_TAG_LISTED)) {
+        struct cw_tag_mask *mask = &matcher->masks[recv->node.position & CW_TAG_SLOT];
 
         if (--mask->posted == 0) {
             matcher->busy &= ~bit_of(matcher, mask);
         }
     }
-    recv->node.place = 0;
+    recv->node.position = 0;
     if (--matcher->num_other == 0) {
         cw_tag_matcher_set_stop(matcher);
     }
@@ -412,7 +412,7 @@ static struct cw_tag_recv *leftover_match(const struct cw_tag_matcher *matcher, 
     struct cw_tag_recv *recv;
 
     cw_list_for_each(recv, &matcher->leftover, struct cw_tag_recv, node.ring) {
-        if (best != NULL && recv->node.place > best->node.place) {
+        if (best != NULL && recv->node.position > best->node.position) {
             break;
         }
         if (cw_tag_matches(tag, recv->node.key, recv->mask)) {
@@ -435,7 +435,7 @@ struct cw_tag_recv *cw_tag_matcher_match_recv(struct cw_tag_matcher *matcher, ui
         const unsigned slot = (unsigned)__builtin_ctzll(left);
 
         link = find(matcher, tag & matcher->masks[slot].mask, slot);
-        if (*link != NULL && (best == NULL || (*link)->place < best->node.place)) {
+        if (*link != NULL && (best == NULL || (*link)->position < best->node.position)) {
             best = recv_of(*link);
             best_link = link;
         }
@@ -457,7 +457,7 @@ bool cw_tag_matcher_cancel(struct cw_tag_matcher *matcher, struct cw_tag_recv *r
 {
     struct cw_tag_posted *posted;
 
-    if (recv->node.place == 0) {
+    if (recv->node.position == 0) {
         for (posted = matcher->first; posted != matcher->last; posted++) {
             if (posted->recv == recv) {
                 array_remove(matcher, posted);
@@ -466,7 +466,7 @@ bool cw_tag_matcher_cancel(struct cw_tag_matcher *matcher, struct cw_tag_recv *r
         }
         return false;
     }
-    if (recv->node.place & CW_TAG_LISTED) {
+    if (recv->node.position & CW_TAG_LISTED) {
         cw_list_remove(&recv->node.ring);
     } else {
         remove_node(matcher, &recv->node);
@@ -516,7 +516,7 @@ static size_t insert_recv(struct cw_tag_posted *list, size_t count, size_t size,
 
     while (low < high) {
         middle = (low + high) / 2;
-        if (list[middle].recv->node.place < recv->node.place) {
+        if (list[middle].recv->node.position < recv->node.position) {
             low = middle + 1;
         } else {
             high = middle;
@@ -563,7 +563,7 @@ size_t cw_tag_matcher_oldest(const struct cw_tag_matcher *matcher, struct cw_tag
 static void leave(struct cw_tag_matcher *matcher, struct cw_tag_entry **link)
 {
     struct cw_tag_entry *entry = *link;
-    struct cw_tag_mask *mask = &matcher->masks[entry->node.place & (CW_TAG_SLOT & ~CW_TAG_MESSAGE)];
+    struct cw_tag_mask *mask = &matcher->masks[entry->node.position & (CW_TAG_SLOT & ~CW_TAG_MESSAGE)];
 
     if (mask->newest == entry->message) { /* its predecessor, if any, is in the table as well */
         mask->newest = cw_container_of(entry->message->order.prev, struct cw_tag_message, order);
@@ -594,7 +594,7 @@ static void leave_all(struct cw_tag_matcher *matcher, const struct cw_tag_mask *
         if (mask->entered == 0) {
             break;
         }
-        for (link = &message->entries; ((*link)->node.place & CW_TAG_SLOT) != slot; link = &(*link)->next) {
+        for (link = &message->entries; ((*link)->node.position & CW_TAG_SLOT) != slot; link = &(*link)->next) {
         }
         leave(matcher, link);
     }
@@ -627,7 +627,7 @@ static void enter(struct cw_tag_matcher *matcher, struct cw_tag_mask *mask)
         entry->message = message;
         entry->next = message->entries;
         entry->node.key = message->tag & mask->mask;
-        entry->node.place = slot;
+        entry->node.position = slot;
         message->entries = entry;
         mask->newest = message;
         mask->entered++;

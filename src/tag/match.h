@@ -32,11 +32,11 @@
 /* An element of the table. Elements of one key form a ring, oldest first, and only the oldest is on the chain of its
  * bucket: the length of a chain depends on the number of distinct keys, not on the number of elements per key. */
 struct cw_tag_node {
-    uint64_t            key;   /* tag & mask */
-    uint64_t            place; /* the bits of CW_TAG_SLOT are part of the key; above them, in receives, the order of
-                                  posting */
-    struct cw_tag_node *chain; /* next key of the same bucket; valid in the oldest element of a key only */
-    struct cw_list      ring;  /* elements of the same key, without a list head; or the leftover list */
+    uint64_t            key;      /* tag & mask */
+    uint64_t            position; /* the bits of CW_TAG_SLOT are part of the key; above them, in receives, the order of
+                                     posting */
+    struct cw_tag_node *chain;    /* next key of the same bucket; valid in the oldest element of a key only */
+    struct cw_list      ring;     /* elements of the same key, without a list head; or the leftover list */
 };
 
 #define CW_TAG_MESSAGE UINT64_C(0x40) /* the element is a message, not a receive */
@@ -46,7 +46,7 @@ struct cw_tag_node {
 
 /* A posted receive, embedded in the request. Must be zeroed or passed to cw_tag_recv_init() before its first use. */
 struct cw_tag_recv {
-    struct cw_tag_node node; /* node.place 0: not posted, or in the array; then the other members are not set */
+    struct cw_tag_node node; /* node.position 0: not posted, or in the array; then the other members are not set */
     uint64_t           mask;
 };
 
@@ -101,7 +101,7 @@ struct cw_tag_matcher {
     size_t               cursor;    /* the buckets before this one hold no receives */
     struct cw_list       unexpected; /* all unexpected messages, oldest first */
     struct cw_list       leftover;  /* receives outside the array and the table; oldest first */
-    uint64_t             sequence;  /* place of the last receive outside the array */
+    uint64_t             sequence;  /* position of the last receive outside the array */
     uint64_t             clock;     /* orders masks by their last use */
     uint64_t             seed;
     unsigned             passed;    /* array entries compared without a match */
@@ -125,7 +125,7 @@ void cw_tag_matcher_cleanup(struct cw_tag_matcher *matcher);
 
 static inline void cw_tag_recv_init(struct cw_tag_recv *recv)
 {
-    recv->node.place = 0;
+    recv->node.position = 0;
 }
 
 static inline bool cw_tag_matcher_has_posted(const struct cw_tag_matcher *matcher)
@@ -209,11 +209,11 @@ static inline bool cw_tag_matcher_becomes_idle(struct cw_tag_matcher *matcher)
 
 /* Adds a new receive to the array, which must have space; the index in the array is the order of posting. */
 static inline void cw_tag_matcher_post_array(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, uint64_t tag,
-                                           uint64_t mask)
+                                             uint64_t mask)
 {
     struct cw_tag_posted *posted = matcher->last;
 
-    recv->node.place = 0;
+    recv->node.position = 0;
     posted->key = tag & mask;
     posted->mask = mask;
     posted->recv = recv;

@@ -215,7 +215,7 @@ struct cw_iface {
     const struct cw_protocol_plan *plan;    /* set by the core: how it uses these limits */
     const char *name;                       /* set by the core: the transport's, or that of the transport that carries
                                              * the packets of a lane of core/failover */
-    unsigned counted;                       /* set by the core: place of the transport in the worker's counters */
+    unsigned counted;                       /* set by the core: index of the transport in the worker's counters */
     uint8_t logged;                         /* set by the core: the line of UCX_PROTO_INFO was logged */
     uint8_t left_out;                       /* set by the core: it did not fit into the worker's address */
     uint8_t woken;                          /* set by cw_iface_wake; progress clears it before it polls for events */

@@ -33,7 +33,7 @@ static inline const struct cw_tag_posted *array_find(const struct cw_tag_matcher
 /* True from the post that queued it until it is matched, cancelled or taken. */
 static inline bool cw_tag_matcher_is_posted(const struct cw_tag_matcher *matcher, const struct cw_tag_recv *recv)
 {
-    return recv->node.place != 0 || array_find(matcher, recv) != NULL;
+    return recv->node.position != 0 || array_find(matcher, recv) != NULL;
 }
 
 /* Memory held by the tables, in bytes, without the matcher itself. */
@@ -59,19 +59,19 @@ struct found {
 static inline const char *check_node(const struct cw_tag_matcher *matcher, const struct cw_tag_node *node,
                                      const struct cw_tag_node *before, struct found *found)
 {
-    const unsigned slot = node->place & (CW_TAG_MAX_MASKS - 1);
+    const unsigned slot = node->position & (CW_TAG_MAX_MASKS - 1);
     const struct cw_tag_recv *recv = cw_container_of(node, struct cw_tag_recv, node);
     const struct cw_tag_entry *entry = cw_container_of(node, struct cw_tag_entry, node);
     const struct cw_tag_message *message;
 
-    if (slot >= matcher->num_masks || (node->place & CW_TAG_LISTED)) {
+    if (slot >= matcher->num_masks || (node->position & CW_TAG_LISTED)) {
         return "an element of the table belongs to no mask";
     }
     if (before != NULL && (before->key != node->key || node->ring.prev != &before->ring ||
-                           ((before->place ^ node->place) & CW_TAG_SLOT))) {
+                           ((before->position ^ node->position) & CW_TAG_SLOT))) {
         return "the elements of one key are not linked";
     }
-    if (node->place & CW_TAG_MESSAGE) {
+    if (node->position & CW_TAG_MESSAGE) {
         found->entered[slot]++;
         if ((entry->message->tag & matcher->masks[slot].mask) != node->key) {
             return "a message has a wrong key";
@@ -91,7 +91,7 @@ static inline const char *check_node(const struct cw_tag_matcher *matcher, const
     if (recv->mask != matcher->masks[slot].mask) {
         return "a receive is under a wrong mask";
     }
-    return (before != NULL && before->place >= node->place) ? "the receives of one key are not in order" : NULL;
+    return (before != NULL && before->position >= node->position) ? "the receives of one key are not in order" : NULL;
 }
 
 static inline const char *check_table(const struct cw_tag_matcher *matcher, struct found *found)
@@ -103,14 +103,14 @@ static inline const char *check_table(const struct cw_tag_matcher *matcher, stru
     for (i = 0; i < matcher->num_buckets; i++) {
         for (first = matcher->buckets[i]; first != NULL; first = first->chain) {
             found->keys++;
-            if (cw_tag_hash(matcher->seed, first->key, first->place & CW_TAG_SLOT) % matcher->num_buckets != i) {
+            if (cw_tag_hash(matcher->seed, first->key, first->position & CW_TAG_SLOT) % matcher->num_buckets != i) {
                 return "a key is in a wrong bucket";
             }
-            if (!(first->place & CW_TAG_MESSAGE) && i < matcher->cursor) {
+            if (!(first->position & CW_TAG_MESSAGE) && i < matcher->cursor) {
                 return "receives are before the cursor";
             }
             for (other = first->chain; other != NULL; other = other->chain) {
-                if (other->key == first->key && !((other->place ^ first->place) & CW_TAG_SLOT)) {
+                if (other->key == first->key && !((other->position ^ first->position) & CW_TAG_SLOT)) {
                     return "a key is twice in the table";
                 }
             }
@@ -173,7 +173,7 @@ static inline const char *check_messages(const struct cw_tag_matcher *matcher)
             if (entry->message != message) {
                 return "an entry belongs to another message";
             }
-            has |= UINT64_C(1) << (entry->node.place & (CW_TAG_MAX_MASKS - 1));
+            has |= UINT64_C(1) << (entry->node.position & (CW_TAG_MAX_MASKS - 1));
         }
         if (has != entered) {
             return "a message is not in the table, or is there behind the newest of its mask";
@@ -203,7 +203,7 @@ static inline const char *check_posted(const struct cw_tag_matcher *matcher, siz
     uint64_t place = 0;
 
     cw_list_for_each(recv, &matcher->leftover, struct cw_tag_recv, node.ring) {
-        if (!(recv->node.place & CW_TAG_LISTED)) {
+        if (!(recv->node.position & CW_TAG_LISTED)) {
             return "a leftover receive is not marked";
         }
         listed++;
@@ -219,10 +219,10 @@ static inline const char *check_posted(const struct cw_tag_matcher *matcher, siz
         return "some receives are in the array and others are not";
     }
     for (i = 0; i < count; i++) {
-        if ((all[i].recv->node.place != 0) != has_other || (has_other && all[i].recv->node.place <= place)) {
+        if ((all[i].recv->node.position != 0) != has_other || (has_other && all[i].recv->node.position <= place)) {
             return "the posted receives are not in order";
         }
-        place = all[i].recv->node.place;
+        place = all[i].recv->node.position;
         cw_list_for_each(message, &matcher->unexpected, struct cw_tag_message, order) {
             if (cw_tag_matches(message->tag, all[i].key, all[i].mask)) {
                 return "a posted receive matches an unexpected message";

@@ -200,7 +200,7 @@ static bool is_better(const struct rank *left, const struct rank *right)
 static unsigned rank_family(const struct cw_tcp_local *local, const struct cw_tcp_address *peer,
                             const struct cw_route *routes, enum cw_net_family family, struct rank *ranks)
 {
-    unsigned count = 0, i, place;
+    unsigned count = 0, i, at;
     struct rank rank;
 
     for (i = 0; i < peer->num_hosts; i++) {
@@ -211,10 +211,10 @@ static unsigned rank_family(const struct cw_tcp_local *local, const struct cw_tc
         if (rank.level == LEVEL_NEVER) {
             continue;
         }
-        for (place = count++; place > 0 && is_better(&rank, &ranks[place - 1]); place--) {
-            ranks[place] = ranks[place - 1];
+        for (at = count++; at > 0 && is_better(&rank, &ranks[at - 1]); at--) {
+            ranks[at] = ranks[at - 1];
         }
-        ranks[place] = rank;
+        ranks[at] = rank;
     }
     return count;
 }
