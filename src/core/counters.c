@@ -14,7 +14,7 @@
 #include "core/worker.h"
 #include "os/env.h"
 #include "os/memory.h"
-#include "os/shm.h"
+#include "os/segment.h"
 
 enum { MOST_FILES = 1000 };
 
@@ -35,7 +35,7 @@ void cw_counters_open(struct ucp_worker *worker)
     void *ptr;
 
     if ((!worker->context->config->counters && trace == 0) ||
-        cw_shm_show(CW_COUNTERS_NAME, head + trace, &worker->page_fd, &ptr) != UCS_OK) {
+        cw_segment_show(CW_COUNTERS_NAME, head + trace, &worker->page_fd, &ptr) != UCS_OK) {
         return;
     }
     page = ptr;
@@ -141,7 +141,7 @@ void cw_counters_close(struct ucp_worker *worker)
     keep_events(worker);
     cw_trace_close(worker);
     if (worker->page != NULL) {
-        cw_shm_hide(worker->page_fd, worker->page, worker->page_length);
+        cw_segment_hide(worker->page_fd, worker->page, worker->page_length);
         worker->page = NULL;
     }
 }

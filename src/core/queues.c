@@ -7,7 +7,7 @@
 
 #include "core/worker.h"
 #include "os/memory.h"
-#include "os/shm.h"
+#include "os/segment.h"
 
 #define POLL_MOMENTS  8u                     /* between two system calls that check the lock */
 #define ANSWER_LASTS  UINT64_C(1000000000)   /* ns; a process that requests later gets an answer of its own */
@@ -15,7 +15,7 @@
 static void hide(struct ucp_worker *worker)
 {
     if (worker->queues != NULL) {
-        cw_shm_hide(worker->queues_fd, worker->queues, worker->queues_length);
+        cw_segment_hide(worker->queues_fd, worker->queues, worker->queues_length);
         worker->queues = NULL;
     }
 }
@@ -40,7 +40,7 @@ static void answer(struct ucp_worker *worker, uint64_t now_ns)
     void *ptr;
 
     worker->queues_length = (size + page - 1) / page * page;
-    if (cw_shm_show(CW_QUEUES_NAME, worker->queues_length, &worker->queues_fd, &ptr) != UCS_OK) {
+    if (cw_segment_show(CW_QUEUES_NAME, worker->queues_length, &worker->queues_fd, &ptr) != UCS_OK) {
         return;
     }
     worker->queues = ptr;
@@ -58,7 +58,7 @@ void cw_queues_poll(struct ucp_worker *worker)
         return;
     }
     worker->queues_polled = worker->moment;
-    if (!cw_shm_is_locked(worker->page_fd)) {
+    if (!cw_segment_is_locked(worker->page_fd)) {
         hide(worker);
     } else if (worker->queues == NULL || now_ns - worker->queues->written_ns > ANSWER_LASTS) {
         hide(worker);

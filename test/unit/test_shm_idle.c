@@ -6,7 +6,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include "os/shm.h"
+#include "os/segment.h"
 #include "os/unix_socket.h"
 #include "test_shm.h"
 
@@ -350,12 +350,12 @@ TEST_WITH(offers_that_cannot_be_are_not_taken, NULL, part)
 
     meet(1, 0); /* so few need no doorbells */
     conn = conn_of(&far, 0);
-    assert_int_equal(cw_shm_create(2 * SHM_PAGE, SHM_PAGE, &fd, &page), UCS_OK);
+    assert_int_equal(cw_segment_create(2 * SHM_PAGE, SHM_PAGE, &fd, &page), UCS_OK);
     assert_true(takes(conn, 1, fd)); /* of another size */
     assert_null(conn->peer_arrivals);
-    cw_shm_unmap(page, 2 * SHM_PAGE);
+    cw_segment_unmap(page, 2 * SHM_PAGE);
     cw_fd_close(fd);
-    assert_int_equal(cw_shm_create(SHM_PAGE, SHM_PAGE, &fd, &page), UCS_OK);
+    assert_int_equal(cw_segment_create(SHM_PAGE, SHM_PAGE, &fd, &page), UCS_OK);
     assert_false(takes(conn, 1, -1));
     assert_true(takes(conn, 0, fd));
     assert_true(takes(conn, 61 * 64, fd));
@@ -367,7 +367,7 @@ TEST_WITH(offers_that_cannot_be_are_not_taken, NULL, part)
     assert_int_equal(conn->peer_bell, 61 * 64 - 1);
     assert_true(cw_shm_bell_set(conn));
     assert_int_equal(((unsigned char *)page)[SHM_PAGE - 1], 1);
-    cw_shm_unmap(page, SHM_PAGE);
+    cw_segment_unmap(page, SHM_PAGE);
     cw_fd_close(fd);
 }
 

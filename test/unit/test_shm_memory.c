@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "runner.h"
-#include "os/shm.h"
+#include "os/segment.h"
 #include "test_log_lines.h"
 
 int __real_memfd_create(const char *name, unsigned flags);
@@ -42,7 +42,7 @@ TEST(test_memfd_create)
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         error = cases[i].error;
         log_count_begin();
-        assert_int_equal(cw_shm_create(4096, 4096, &fd, &ptr), cases[i].status);
+        assert_int_equal(cw_segment_create(4096, 4096, &fd, &ptr), cases[i].status);
         log_count_end();
         assert_int_equal(log_lines, 1);
         assert_non_null(strstr(log_text, "memfd_create"));

@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "os/clock.h"
-#include "os/shm.h"
+#include "os/segment.h"
 #include "os/unix_socket.h"
 
 #define ACCEPTS_PER_EVENT 64
@@ -73,7 +73,7 @@ static const char *take_memory(const struct shm_iface *iface, struct shm_conn *c
     if (handshake->ring_bytes / 4 < iface->super.limits.max_bcopy) {
         return "its rings are too small for our packets; use the same UCX_POSIX_SEG_SIZE on both sides";
     }
-    status = cw_shm_attach(fd, handshake->memory_size, SHM_PAGE, &conn->memory);
+    status = cw_segment_attach(fd, handshake->memory_size, SHM_PAGE, &conn->memory);
     if (status != UCS_OK) {
         return (status == UCS_ERR_NO_MEMORY) ? "out of memory to map its rings" :
                "its memory cannot be mapped safely";

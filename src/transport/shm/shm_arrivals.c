@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "os/shm.h"
+#include "os/segment.h"
 #include "os/unix_socket.h"
 #include "transport/shm/shm.h"
 
@@ -38,7 +38,7 @@ static bool make_page(struct shm_iface *iface)
 {
     void *page;
 
-    if (iface->arrivals == NULL && cw_shm_create(SHM_PAGE, SHM_PAGE, &iface->arrivals_fd, &page) == UCS_OK) {
+    if (iface->arrivals == NULL && cw_segment_create(SHM_PAGE, SHM_PAGE, &iface->arrivals_fd, &page) == UCS_OK) {
         iface->arrivals = page;
     }
     return iface->arrivals != NULL;
@@ -95,7 +95,7 @@ bool cw_shm_bell_take(struct shm_conn *conn, const void *message, size_t length,
     }
     memcpy(&offer, message, sizeof(offer));
     if (conn->peer_arrivals == NULL && offer.bell > 0 && offer.bell < GROUPS * GROUP &&
-        cw_shm_attach(fd, SHM_PAGE, SHM_PAGE, &page) == UCS_OK) {
+        cw_segment_attach(fd, SHM_PAGE, SHM_PAGE, &page) == UCS_OK) {
         conn->peer_arrivals = page;
         conn->peer_bell = offer.bell;
     }
@@ -158,7 +158,7 @@ void cw_shm_bell_end(struct shm_conn *conn)
         conn->bell = 0;
     }
     if (conn->peer_arrivals != NULL) {
-        cw_shm_unmap(conn->peer_arrivals, SHM_PAGE);
+        cw_segment_unmap(conn->peer_arrivals, SHM_PAGE);
         conn->peer_arrivals = NULL;
     }
 }
@@ -166,7 +166,7 @@ void cw_shm_bell_end(struct shm_conn *conn)
 void cw_shm_arrivals_end(struct shm_iface *iface)
 {
     if (iface->arrivals != NULL) {
-        cw_shm_unmap(iface->arrivals, SHM_PAGE);
+        cw_segment_unmap(iface->arrivals, SHM_PAGE);
         cw_fd_close(iface->arrivals_fd);
     }
     free(iface->belled);

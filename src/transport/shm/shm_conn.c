@@ -10,7 +10,7 @@
 
 #include "base/counter.h"
 #include "base/string.h"
-#include "os/shm.h"
+#include "os/segment.h"
 #include "os/unix_socket.h"
 #include "transport/shm/shm_pass.h"
 
@@ -163,7 +163,7 @@ void cw_shm_dispose(struct shm_conn *conn)
     cw_shm_pass_end(conn);
     cw_shm_bell_end(conn);
     if (conn->memory != NULL) {
-        cw_shm_unmap(conn->memory, conn->memory_size);
+        cw_segment_unmap(conn->memory, conn->memory_size);
     }
     free(conn->super.end);
     free(conn);

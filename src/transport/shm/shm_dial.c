@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "os/clock.h"
-#include "os/shm.h"
+#include "os/segment.h"
 #include "os/unix_socket.h"
 
 #define DELAY_MIN_NS UINT64_C(1000000)
@@ -49,7 +49,7 @@ static ucs_status_t try_dial(struct shm_iface *iface, struct shm_conn *conn)
         return status;
     }
     conn->memory_size = shm_memory_size(iface->ring_bytes);
-    status = cw_shm_create(conn->memory_size, SHM_PAGE, &memory_fd, &conn->memory);
+    status = cw_segment_create(conn->memory_size, SHM_PAGE, &memory_fd, &conn->memory);
     if (status == UCS_OK) {
         cw_shm_lay_out(conn, iface->first_bytes, iface->ring_bytes, 1);
         status = send_hello(iface, conn, memory_fd);

@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "config/config.h"
 #include "os/random.h"
-#include "os/shm.h"
+#include "os/segment.h"
 #include "os/unix_socket.h"
 #include "transport/shm/shm_pass.h"
 
@@ -44,7 +44,7 @@ static void set_sizes(struct shm_iface *iface, const struct cw_config *config)
     segment = (segment < 256) ? 256 : (segment > SHM_MAX_BYTES / 8) ? SHM_MAX_BYTES / 8 : segment;
     iface->first_bytes = round_up_power((uint64_t)config->posix_fifo_size * SHM_LINE, SHM_MIN_BYTES, SHM_MAX_BYTES);
     iface->small_bytes = round_up_power(segment * 14, iface->first_bytes, SHM_MAX_BYTES);
-    iface->ring_bytes = cw_shm_is_strict() ? iface->small_bytes :
+    iface->ring_bytes = cw_segment_is_strict() ? iface->small_bytes :
                         round_up_power(iface->small_bytes, SHM_LARGE_BYTES, SHM_MAX_BYTES);
     iface->super.limits = (struct cw_limits){.max_short = segment - sizeof(uint64_t),
                                          .max_bcopy = segment,

@@ -14,7 +14,7 @@
 #include "transport/shm/shm.h"
 
 #include "os/clock.h"
-#include "os/shm.h"
+#include "os/segment.h"
 
 #define REST_NS    UINT64_C(5000000000)
 #define MAX_POLLS 4u /* if the consumer publishes nothing in that time, the pages stay until the next packets */
@@ -70,9 +70,9 @@ static void give_back(struct shm_tx *tx)
 {
     const uint32_t next = shm_offset(tx->base, tx->fast.line) & ~(SHM_PAGE - 1);
 
-    cw_shm_give_back(tx->base, next);
+    cw_segment_give_back(tx->base, next);
     if (tx->most - next > SHM_PAGE) {
-        cw_shm_give_back(shm_line(tx->base, next + SHM_PAGE), tx->most - next - SHM_PAGE);
+        cw_segment_give_back(shm_line(tx->base, next + SHM_PAGE), tx->most - next - SHM_PAGE);
     }
     cw_nt_new_memory(&tx->nt);
 }
@@ -120,7 +120,7 @@ int cw_shm_enlarge(struct shm_conn *conn, size_t length)
         return 0;
     }
     if (tx->bytes > conn->small_bytes) {
-        cw_shm_populate(shm_line(tx->base, was), tx->bytes - was);
+        cw_segment_populate(shm_line(tx->base, was), tx->bytes - was);
         cw_nt_new_memory(&tx->nt);
     }
     return shm_has_space_known(tx, length);

@@ -5,8 +5,8 @@
  * memory (vm.overcommit_memory 2), an access to a page that it cannot allocate would be a SIGBUS, too: on such a system
  * all pages are reserved when the memory is made. Elsewhere a page is allocated when it is touched, as with malloc.
  */
-#ifndef CW_OS_SHM_H
-#define CW_OS_SHM_H
+#ifndef CW_OS_SEGMENT_H
+#define CW_OS_SEGMENT_H
 
 #include <stddef.h>
 
@@ -15,34 +15,34 @@
 /* Zeroed memory of `size` bytes (a multiple of the page size), of which `now` are always reserved, and a close-on-exec
  * descriptor for it. UCS_ERR_NO_MEMORY, UCS_ERR_NO_RESOURCE (no descriptors), UCS_ERR_EXCEEDS_LIMIT (of file sizes),
  * UCS_ERR_UNSUPPORTED (the kernel or a sandbox has no such memory), with the reason in the log. */
-ucs_status_t cw_shm_create(size_t size, size_t now, int *fd_p, void **ptr_p);
+ucs_status_t cw_segment_create(size_t size, size_t now, int *fd_p, void **ptr_p);
 
 /* Zeroed memory, all of it reserved, and sealed, that other processes of this user may read and that only this
  * mapping writes: the readers find it by `name` among the descriptors of this process. UCS_ERR_NO_MEMORY; logs at
  * level debug. */
-ucs_status_t cw_shm_show(const char *name, size_t size, int *fd_p, void **ptr_p);
+ucs_status_t cw_segment_show(const char *name, size_t size, int *fd_p, void **ptr_p);
 
 /* Whether another process has a lock on such memory; one that can only read it can take a read lock. */
-int cw_shm_is_locked(int fd);
+int cw_segment_is_locked(int fd);
 
-/* Maps what a peer sent, reserved as by cw_shm_create. UCS_ERR_INVALID_PARAM when the descriptor is no sealed memory of
- * exactly that size, UCS_ERR_NO_MEMORY; logs nothing. The descriptor stays the caller's. */
-ucs_status_t cw_shm_attach(int fd, size_t size, size_t now, void **ptr_p);
+/* Maps what a peer sent, reserved as by cw_segment_create. UCS_ERR_INVALID_PARAM when the descriptor is no sealed
+ * memory of exactly that size, UCS_ERR_NO_MEMORY; logs nothing. The descriptor stays the caller's. */
+ucs_status_t cw_segment_attach(int fd, size_t size, size_t now, void **ptr_p);
 
 /* Whether the pages of such memory are all reserved at once, because the kernel may have no page when one is
  * touched. */
-int cw_shm_is_strict(void);
+int cw_segment_is_strict(void);
 
 /* Returns the whole pages of the range to the kernel, for all processes that map them: a page is zeros when it is
  * touched again. A no-op if all pages have to be reserved. */
-void cw_shm_give_back(void *ptr, size_t size);
+void cw_segment_give_back(void *ptr, size_t size);
 
 /* Allocates the pages of the range now, all at once, if the kernel can do that; else when they are touched. */
-void cw_shm_populate(void *ptr, size_t size);
+void cw_segment_populate(void *ptr, size_t size);
 
-void cw_shm_unmap(void *ptr, size_t size);
+void cw_segment_unmap(void *ptr, size_t size);
 
-/* Ends what cw_shm_show began: unmaps the memory and closes its descriptor. */
-void cw_shm_hide(int fd, void *ptr, size_t size);
+/* Ends what cw_segment_show began: unmaps the memory and closes its descriptor. */
+void cw_segment_hide(int fd, void *ptr, size_t size);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * os/shm.h on memfd_create(2) and file seals.
+ * os/segment.h on memfd_create(2) and file seals.
  */
-#include "os/shm.h"
+#include "os/segment.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +40,7 @@ static bool is_beyond_limit(size_t size)
 }
 
 /* Read once; concurrent threads find equal values. */
-int cw_shm_is_strict(void)
+int cw_segment_is_strict(void)
 {
     static _Atomic int known; /* 1: no, 2: yes */
     int answer = atomic_load_explicit(&known, memory_order_relaxed);
@@ -82,7 +82,7 @@ static ucs_status_t not_created(void)
     }
 }
 
-ucs_status_t cw_shm_create(size_t size, size_t now, int *fd_p, void **ptr_p)
+ucs_status_t cw_segment_create(size_t size, size_t now, int *fd_p, void **ptr_p)
 {
     int fd = memfd_create("causeway", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     ucs_status_t status = UCS_ERR_NO_MEMORY;
@@ -96,7 +96,7 @@ ucs_status_t cw_shm_create(size_t size, size_t now, int *fd_p, void **ptr_p)
         status = UCS_ERR_EXCEEDS_LIMIT;
         goto fail;
     }
-    error = reserve(fd, size, cw_shm_is_strict() ? size : now);
+    error = reserve(fd, size, cw_segment_is_strict() ? size : now);
     if (error != 0) {
         errno = error;
         cw_error("cannot reserve %zu bytes of shared memory: %m; free some memory or lower UCX_POSIX_FIFO_SIZE and "
@@ -120,7 +120,7 @@ fail:
     return status;
 }
 
-ucs_status_t cw_shm_show(const char *name, size_t size, int *fd_p, void **ptr_p)
+ucs_status_t cw_segment_show(const char *name, size_t size, int *fd_p, void **ptr_p)
 {
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     int error = (fd < 0) ? errno : is_beyond_limit(size) ? EFBIG : reserve(fd, size, size);
@@ -144,20 +144,20 @@ ucs_status_t cw_shm_show(const char *name, size_t size, int *fd_p, void **ptr_p)
     return UCS_OK;
 }
 
-int cw_shm_is_locked(int fd)
+int cw_segment_is_locked(int fd)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 
     return fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
-void cw_shm_hide(int fd, void *ptr, size_t size)
+void cw_segment_hide(int fd, void *ptr, size_t size)
 {
-    cw_shm_unmap(ptr, size);
+    cw_segment_unmap(ptr, size);
     close(fd);
 }
 
-ucs_status_t cw_shm_attach(int fd, size_t size, size_t now, void **ptr_p)
+ucs_status_t cw_segment_attach(int fd, size_t size, size_t now, void **ptr_p)
 {
     /* The seals are read first, because that queries no file system: one that the peer itself provides could delay the
      * calls below without limit. */
@@ -172,22 +172,22 @@ ucs_status_t cw_shm_attach(int fd, size_t size, size_t now, void **ptr_p)
         return UCS_ERR_INVALID_PARAM;
     }
     /* holes punched by a peer must not end this process if the kernel may have no page for them */
-    now = cw_shm_is_strict() ? size : now;
+    now = cw_segment_is_strict() ? size : now;
     return (posix_fallocate(fd, 0, (off_t)now) == 0) ? map(fd, size, ptr_p) : UCS_ERR_NO_MEMORY;
 }
 
-void cw_shm_give_back(void *ptr, size_t size)
+void cw_segment_give_back(void *ptr, size_t size)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     const uintptr_t from = ((uintptr_t)ptr + page - 1) & ~(page - 1);
     const uintptr_t to = ((uintptr_t)ptr + size) & ~(page - 1);
 
-    if (from < to && !cw_shm_is_strict()) {
+    if (from < to && !cw_segment_is_strict()) {
         (void)madvise((void *)from, to - from, MADV_REMOVE);
     }
 }
 
-void cw_shm_populate(void *ptr, size_t size)
+void cw_segment_populate(void *ptr, size_t size)
 {
 #ifdef MADV_POPULATE_WRITE
     const int error = errno;
@@ -201,7 +201,7 @@ void cw_shm_populate(void *ptr, size_t size)
 #endif
 }
 
-void cw_shm_unmap(void *ptr, size_t size)
+void cw_segment_unmap(void *ptr, size_t size)
 {
     (void)munmap(ptr, size);
 }
