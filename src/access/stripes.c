@@ -11,7 +11,7 @@
 #define LEAST_PIECE (64u << 10)
 
 /* The route of the next access. */
-struct way {
+struct route {
     struct cw_conn *lane;
     struct cw_stripe *stripe; /* NULL: the message lane */
     const struct cw_memh *memh;
@@ -187,7 +187,7 @@ static double bandwidth_of(const struct cw_further_lane *lane)
     return (bps > 1) ? bps : 1;
 }
 
-static ucs_status_t next_stripe(struct ucp_ep *ep, struct cw_stripes *stripes, size_t left, struct way *way)
+static ucs_status_t next_stripe(struct ucp_ep *ep, struct cw_stripes *stripes, size_t left, struct route *route)
 {
     struct cw_further_lane *lane, *best = NULL;
     struct cw_stripe *stripe;
@@ -210,7 +210,7 @@ static ucs_status_t next_stripe(struct ucp_ep *ep, struct cw_stripes *stripes, s
         if (best == NULL || ends < first_end) {
             best = lane;
             first_end = ends;
-            *way = (struct way){lane->conn, stripe, stripe->memh, &stripe->key, &stripe->completion, piece};
+            *route = (struct route){lane->conn, stripe, stripe->memh, &stripe->key, &stripe->completion, piece};
         }
     }
     if (best == NULL) {
@@ -219,33 +219,33 @@ static ucs_status_t next_stripe(struct ucp_ep *ep, struct cw_stripes *stripes, s
     return best->full ? CW_BLOCKED : UCS_OK;
 }
 
-static ucs_status_t next(struct cw_access *access, size_t left, struct way *way)
+static ucs_status_t next(struct cw_access *access, size_t left, struct route *route)
 {
     struct ucp_ep *ep = access->request->ep;
 
     if (cw_unlikely(access->stripes != NULL)) {
-        return next_stripe(ep, access->stripes, left, way);
+        return next_stripe(ep, access->stripes, left, route);
     }
-    *way = (struct way){ep->conn, NULL, access->use.memh, &access->key, &access->completion, left};
+    *route = (struct route){ep->conn, NULL, access->use.memh, &access->key, &access->completion, left};
     return UCS_OK;
 }
 
 /* As cw_access_taken, for an access of `length` bytes over that route. */
-static ucs_status_t taken(struct cw_access *access, const struct way *way, size_t length, ucs_status_t status)
+static ucs_status_t taken(struct cw_access *access, const struct route *route, size_t length, ucs_status_t status)
 {
     struct cw_further_lane *lane;
 
-    if (way->stripe == NULL) {
+    if (route->stripe == NULL) {
         return cw_access_taken(access, status);
     }
     if (status == CW_AGAIN) {
-        lane = cw_lanes_find(access->request->ep, way->lane);
+        lane = cw_lanes_find(access->request->ep, route->lane);
         if (lane != NULL) {
             lane->full = 1; /* the transport reports tx space later, or the lane closes */
         }
         return CW_BLOCKED;
     }
-    way->stripe->taken += (status == UCS_INPROGRESS) ? length : 0;
+    route->stripe->taken += (status == UCS_INPROGRESS) ? length : 0;
     return cw_access_taken(access, status);
 }
 
@@ -257,8 +257,8 @@ static size_t pack(void *dest, size_t max, void *cursor)
 ucs_status_t cw_stripes_put(struct cw_access *access, struct cw_dt_cursor *cursor, uint64_t to)
 {
     const size_t offset = cursor->offset;
-    struct way way = {.length = 0};
-    ucs_status_t status = next(access, cursor->length - offset, &way);
+    struct route route = {.length = 0};
+    ucs_status_t status = next(access, cursor->length - offset, &route);
     struct cw_access_target target;
     struct cw_access_iov iov;
     char *memory;
@@ -268,16 +268,16 @@ ucs_status_t cw_stripes_put(struct cw_access *access, struct cw_dt_cursor *curso
     if (status != UCS_OK) {
         return status;
     }
-    memory = (way.memh != NULL) ? cursor->contig + offset : NULL; /* only contiguous memory has a handle */
-    target = (struct cw_access_target){.address = to + offset, .key = *way.key};
-    length = cw_access_next_put(way.lane, way.memh, memory, target.address, way.length, &in_place);
+    memory = (route.memh != NULL) ? cursor->contig + offset : NULL; /* only contiguous memory has a handle */
+    target = (struct cw_access_target){.address = to + offset, .key = *route.key};
+    length = cw_access_next_put(route.lane, route.memh, memory, target.address, route.length, &in_place);
     if (length == 0) {
         return UCS_ERR_UNSUPPORTED;
     }
-    iov = (struct cw_access_iov){memory, length, way.memh};
-    status = in_place ? cw_lane_put_zcopy(way.lane, &iov, 1, &target, access->flags, way.completion)
-                      : cw_lane_put_bcopy(way.lane, length, pack, cursor, &target, access->flags, way.completion);
-    status = taken(access, &way, length, status);
+    iov = (struct cw_access_iov){memory, length, route.memh};
+    status = in_place ? cw_lane_put_zcopy(route.lane, &iov, 1, &target, access->flags, route.completion)
+                      : cw_lane_put_bcopy(route.lane, length, pack, cursor, &target, access->flags, route.completion);
+    status = taken(access, &route, length, status);
     if (status == UCS_OK && in_place) {
         cw_dt_skip(cursor, length);
     }
@@ -286,8 +286,8 @@ ucs_status_t cw_stripes_put(struct cw_access *access, struct cw_dt_cursor *curso
 
 ucs_status_t cw_stripes_get(struct cw_access *access, char *memory, uint64_t from, size_t left, size_t *length_p)
 {
-    struct way way = {.length = 0};
-    ucs_status_t status = next(access, left, &way);
+    struct route route = {.length = 0};
+    ucs_status_t status = next(access, left, &route);
     struct cw_access_target target;
     struct cw_access_iov iov;
     size_t length;
@@ -296,16 +296,16 @@ ucs_status_t cw_stripes_get(struct cw_access *access, char *memory, uint64_t fro
     if (status != UCS_OK) {
         return status;
     }
-    target = (struct cw_access_target){.address = from, .key = *way.key};
-    length = cw_access_next_get(way.lane, way.memh, memory, from, way.length, &in_place);
+    target = (struct cw_access_target){.address = from, .key = *route.key};
+    length = cw_access_next_get(route.lane, route.memh, memory, from, route.length, &in_place);
     if (length == 0) {
         return UCS_ERR_UNSUPPORTED;
     }
-    iov = (struct cw_access_iov){memory, length, way.memh};
-    status = in_place ? cw_lane_get_zcopy(way.lane, &iov, 1, &target, 0, way.completion)
-                      : cw_access_get_bcopy(access, way.lane, length, memory, &target);
+    iov = (struct cw_access_iov){memory, length, route.memh};
+    status = in_place ? cw_lane_get_zcopy(route.lane, &iov, 1, &target, 0, route.completion)
+                      : cw_access_get_bcopy(access, route.lane, length, memory, &target);
     *length_p = length;
-    return taken(access, &way, length, status);
+    return taken(access, &route, length, status);
 }
 
 ucs_status_t cw_stripes_begun(struct cw_access *access, ucs_status_t status,

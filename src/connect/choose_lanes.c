@@ -100,7 +100,7 @@ unsigned cw_plan_lanes(const struct cw_plan_path *paths, unsigned count, const s
         }
         users = lanes_of(lanes, chosen, best);
         lanes[chosen] = (struct cw_plan_lane){
-            .path = best, .way = users % paths[best].num_paths, .why = reason(&paths[best], users, chosen)};
+            .path = best, .route = users % paths[best].num_paths, .why = reason(&paths[best], users, chosen)};
     }
     return chosen;
 }

@@ -20,7 +20,7 @@ struct cw_plan_path {
 
 struct cw_plan_lane {
     unsigned path;   /* index */
-    unsigned way;    /* index among the routes of the path */
+    unsigned route;  /* index among the routes of the path */
     const char *why; /* the reason, for info texts */
 };
 

@@ -113,7 +113,7 @@ static void dial_lane(struct ucp_ep *ep, struct cw_further_lane *lane, const str
     }
     memcpy(hello.token, ep->lanes->token, sizeof(hello.token));
     cw_lane_hello_encode(&hello, bytes);
-    if (cw_lane_dial_path(iface, entry->bytes, entry->length, planned->way, bytes, sizeof(bytes), ep, &lane->conn) ==
+    if (cw_lane_dial_path(iface, entry->bytes, entry->length, planned->route, bytes, sizeof(bytes), ep, &lane->conn) ==
         UCS_OK) {
         lane->state = CW_FURTHER_DIALING;
         cw_debug("endpoint %p: connecting lane %u over %s/%s: %s", (void *)ep, hello.lane, cw_iface_name(iface),
@@ -174,7 +174,9 @@ unsigned cw_further_send(const struct ucp_worker *worker, const struct cw_addres
     count = plan(worker, by_access, &paths, planned);
     for (i = 0; i < count; i++) {
         messages[i] = (struct cw_further_message){
-            .iface = worker->ifaces[paths.plan[planned[i].path].iface], .way = planned[i].way, .why = planned[i].why};
+            .iface = worker->ifaces[paths.plan[planned[i].path].iface],
+            .route = planned[i].route,
+            .why = planned[i].why};
     }
     return count;
 }

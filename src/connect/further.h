@@ -21,7 +21,7 @@ int cw_further_can_fail_over(const struct ucp_ep *ep, const struct cw_iface *ifa
  * ones first. `by_access`: devices move them. Returns their number. */
 struct cw_further_message {
     const struct cw_iface *iface;
-    unsigned way; /* the number of this pair among several pairs of addresses */
+    unsigned route; /* the number of this pair among several pairs of addresses */
     const char *why;
 };
 unsigned cw_further_send(const struct ucp_worker *worker, const struct cw_address *address, int by_access,

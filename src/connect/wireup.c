@@ -140,7 +140,7 @@ static bool dial_is_unseen(const struct ucp_ep *ep)
 /* Accepts the peer's dial. Ours must be closed at once and not by the next reap: until then it could still send its
  * hello. The peer would accept that hello and give up its own dial, and then each side would have a connection that the
  * other one closed. */
-static void give_way(struct ucp_ep *ep)
+static void yield_dial(struct ucp_ep *ep)
 {
     if (dial_is_unseen(ep)) {
         cw_lane_abandon(ep->conn);
@@ -176,7 +176,7 @@ static enum cw_hello_answer accept_known(struct ucp_ep *ep, struct cw_conn *conn
         if (our_dial_wins(ep, hello) && !dial_is_unseen(ep)) {
             return CW_HELLO_LOST;
         }
-        give_way(ep);
+        yield_dial(ep);
         return accept_on(ep, conn, hello);
     case CW_EP_OPEN:
         return our_dial_wins(ep, hello) ? CW_HELLO_LOST : CW_HELLO_REFUSED;

@@ -148,14 +148,14 @@ static inline unsigned cw_iface_paths(struct cw_iface *iface, const void *addres
 }
 
 static inline ucs_status_t cw_lane_dial_path(struct cw_iface *iface, const void *address, size_t address_length,
-                                             unsigned way, const void *hello, size_t hello_length, void *user,
+                                             unsigned path, const void *hello, size_t hello_length, void *user,
                                              struct cw_conn **lane_p)
 {
     const struct cw_transport_connect *connect = iface->transport->connect;
 
     return (connect->dial_path == NULL)
                ? connect->dial(iface, address, address_length, hello, hello_length, user, lane_p)
-               : connect->dial_path(iface, address, address_length, way, hello, hello_length, user, lane_p);
+               : connect->dial_path(iface, address, address_length, path, hello, hello_length, user, lane_p);
 }
 
 /* Whether the peer cannot have received the hello of a dialled lane yet. */

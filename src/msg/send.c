@@ -183,11 +183,11 @@ static CW_COLD int waits_for_credit(struct ucp_ep *ep)
     return 1;
 }
 
-ucs_status_t cw_send_left_whole(struct cw_request *request, enum cw_trace_path way)
+ucs_status_t cw_send_left_whole(struct cw_request *request, enum cw_trace_path path)
 {
     const struct cw_send *send = cw_request_state(request);
 
-    cw_trace_note(request, CW_TRACE_PATH, way, 0, send->cursor.length);
+    cw_trace_note(request, CW_TRACE_PATH, path, 0, send->cursor.length);
     if (send->kind->credited) {
         cw_credit_sent(request->ep, send->cursor.length);
     }

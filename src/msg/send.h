@@ -143,7 +143,7 @@ ucs_status_ptr_t cw_send_start(struct cw_request *request, uint32_t attr_mask);
 ucs_status_t cw_send_attempt(struct cw_request *request);
 /* For protocols. cw_send_left_whole: the whole message was sent in one packet. cw_send_left: all of it was handed to
  * the transport. Both return the status of the attempt. */
-ucs_status_t cw_send_left_whole(struct cw_request *request, enum cw_trace_path way);
+ucs_status_t cw_send_left_whole(struct cw_request *request, enum cw_trace_path path);
 ucs_status_t cw_send_left(struct cw_request *request);
 /* Sends the next bytes, at most `max`, directly from the user's memory by that slot of the transport. The completion is
  * counted, and the cursor advances. UCS_OK: accepted. */

@@ -13,7 +13,7 @@ static int mapped_query(const struct cw_protocol_ask *ask, struct cw_protocol_ro
 {
     row->cost = CW_COST_MEMORY;
     row->fixed = 1;
-    row->way = "this CPU";
+    row->name = "this CPU";
     row->why = "the memory is mapped here";
     return (ask->remote & CW_REMOTE_MAPPED) != 0;
 }
@@ -46,7 +46,7 @@ static int access_query(const struct cw_protocol_ask *ask, struct cw_protocol_ro
 {
     row->cost = cw_protocol_cost(ask->lanes, 2);
     row->fixed = 1;
-    row->way = "the target's device";
+    row->name = "the target's device";
     row->why = "the key offers its atomics";
     return (ask->remote & CW_REMOTE_ACCESS) != 0;
 }
@@ -155,7 +155,7 @@ const struct cw_protocol cw_proto_amo_access = {.query = access_query, .start = 
  */
 static int packet_query(const struct cw_protocol_ask *ask CW_UNUSED, struct cw_protocol_row *row)
 {
-    row->way = "packet to the target";
+    row->name = "packet to the target";
     row->why = "the target's CPU executes it";
     return 1;
 }

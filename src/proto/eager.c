@@ -19,7 +19,7 @@ static int short_query(const struct cw_protocol_ask *ask, struct cw_protocol_row
         return 0;
     }
     row->last = ask->lanes->plan->short_end - 1;
-    row->way = "short";
+    row->name = "short";
     row->why = "copied inline into the packet";
     return 1;
 }
@@ -49,7 +49,7 @@ static int registered_query(const struct cw_protocol_ask *ask, struct cw_protoco
     row->first = (least > 0) ? least : 1;
     row->last = packet - ask->header;
     row->fixed = 1;
-    row->way = "eager zero copy by the device";
+    row->name = "eager zero copy by the device";
     row->why = is_set ? "ZCOPY_THRESH" : "the copy costs more than a completion";
     return 1;
 }
@@ -81,7 +81,7 @@ int cw_proto_zcopy_row(const struct cw_protocol_ask *ask, size_t header, struct 
     row->first = ask->lanes->plan->zcopy_min;
     row->last = packet - header;
     row->fixed = 1;
-    row->way = "eager zero copy";
+    row->name = "eager zero copy";
     row->why =
         (ask->lanes->input.zcopy_thresh == CW_PLAN_AUTO) ? "the copy costs more than its completion" : "ZCOPY_THRESH";
     return 1;
@@ -117,7 +117,7 @@ static int copy_query(const struct cw_protocol_ask *ask, struct cw_protocol_row 
         return 0;
     }
     row->last = packet - ask->header;
-    row->way = "eager copy";
+    row->name = "eager copy";
     row->why = "fits one packet";
     return 1;
 }
@@ -157,7 +157,7 @@ static int pieces_query(const struct cw_protocol_ask *ask, struct cw_protocol_ro
 {
     const int rings = ask->used_in_place && ask->lanes->input.memory;
 
-    row->way = "eager fragments";
+    row->name = "eager fragments";
     row->why = rings ? "one packet if the ring is large, else several" : "exceeds one packet";
     return 1;
 }

@@ -16,7 +16,7 @@ static int mapped_query(const struct cw_protocol_ask *ask, struct cw_protocol_ro
 {
     row->cost = CW_COST_MEMORY;
     row->fixed = 1;
-    row->way = "load";
+    row->name = "load";
     row->why = "the memory is mapped here";
     return (ask->remote & CW_REMOTE_MAPPED) != 0;
 }
@@ -48,7 +48,7 @@ static int access_query(const struct cw_protocol_ask *ask, struct cw_protocol_ro
 {
     row->cost = cw_protocol_cost(ask->lanes, 2);
     row->fixed = 1;
-    row->way = "read by the device";
+    row->name = "read by the device";
     row->why = "the device accesses the memory without the target's CPU";
     return (ask->remote & CW_REMOTE_ACCESS) && ask->force != CW_FORCE_EAGER && ask->data == CW_DATA_CONTIG;
 }
@@ -160,7 +160,7 @@ const struct cw_protocol cw_proto_get_cma = {.query = cw_proto_copies_query, .st
 static int asked_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
     row->cost = cw_protocol_cost(ask->lanes, 2);
-    row->way = "request to the target";
+    row->name = "request to the target";
     row->why = "only the target's library can access the memory";
     return 1;
 }

@@ -233,7 +233,7 @@ static void print_table(const struct ucp_ep *ep, const struct cw_proto_table *ta
     cw_log_asked(__FILE__, __LINE__, line);
     for (i = 0; i < count; i++) {
         print_range(range, sizeof(range), &rows[i]);
-        snprintf(line, sizeof(line), "| %22s | %-56s | %s/%s | %s", range, rows[i].way, cw_iface_name(iface),
+        snprintf(line, sizeof(line), "| %22s | %-56s | %s/%s | %s", range, rows[i].name, cw_iface_name(iface),
                  cw_iface_device(iface), rows[i].why);
         cw_log_asked(__FILE__, __LINE__, line);
     }
@@ -274,7 +274,7 @@ void cw_proto_info_write(const struct ucp_worker *worker, const struct cw_iface 
         fprintf(stream, "%s# | %-127s |\n%s", rule, title, rule);
         for (i = 0; i < count; i++) {
             print_range(range, sizeof(range), &rows[i]);
-            fprintf(stream, "# | %20s | %-56s | %-45s |\n", range, rows[i].way, rows[i].why);
+            fprintf(stream, "# | %20s | %-56s | %-45s |\n", range, rows[i].name, rows[i].why);
         }
         fprintf(stream, "%s#\n", rule);
     }

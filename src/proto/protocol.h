@@ -150,13 +150,13 @@ struct cw_protocol_row {
     size_t last; /* CW_PLAN_NEVER: no end */
     struct cw_protocol_cost cost;
     int fixed; /* its first length is set or constant: a later protocol of the table does not replace it */
-    const char *way;
+    const char *name;
     const char *why;
     const struct cw_protocol *protocol;
 };
 
 struct cw_protocol {
-    /* Pure. Sets the lengths that the protocol offers, and `way` and `why` for info output. The row is initialized to
+    /* Pure. Sets the lengths that the protocol offers, and `name` and `why` for info output. The row is initialized to
      * all lengths at the cost of one packet. 0: offers none. */
     int (*query)(const struct cw_protocol_ask *ask, struct cw_protocol_row *row);
     /* The first attempt to send (`send` of struct cw_request); sets request->send if another function continues. NULL:

@@ -18,7 +18,7 @@ static int mapped_query(const struct cw_protocol_ask *ask, struct cw_protocol_ro
 {
     row->cost = CW_COST_MEMORY;
     row->fixed = 1;
-    row->way = "store";
+    row->name = "store";
     row->why = "the memory is mapped here";
     return (ask->remote & CW_REMOTE_MAPPED) != 0;
 }
@@ -50,7 +50,7 @@ const struct cw_protocol cw_proto_put_mapped = {.query = mapped_query, .start = 
 static int access_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
     row->fixed = 1;
-    row->way = "write by the device";
+    row->name = "write by the device";
     row->why = "the device accesses the memory without the target's CPU";
     return (ask->remote & CW_REMOTE_ACCESS) && ask->force != CW_FORCE_EAGER;
 }
@@ -154,7 +154,7 @@ int cw_proto_copies_query(const struct cw_protocol_ask *ask, struct cw_protocol_
 {
     row->cost = CW_COST_SYSTEM;
     row->fixed = 1;
-    row->way = "copy between processes";
+    row->name = "copy between processes";
     row->why = "the kernel copies without the target's CPU";
     return (ask->remote & CW_REMOTE_COPIES) != 0;
 }
@@ -181,7 +181,7 @@ static int rndv_query(const struct cw_protocol_ask *ask, struct cw_protocol_row 
     row->first = 1;
     row->cost = cw_protocol_cost((lane != NULL) ? lane : ask->lanes, 3);
     row->fixed = 1;
-    row->way = "rendezvous";
+    row->name = "rendezvous";
     row->why = "the target's device may copy";
     if (ask->force == CW_FORCE_RNDV) {
         return 1;
@@ -190,12 +190,12 @@ static int rndv_query(const struct cw_protocol_ask *ask, struct cw_protocol_row 
         least = lane->input.max_bcopy - sizeof(struct cw_wire_put) + 1;
         min = ask->fast ? lane->plan->rndv_fast_min : lane->plan->rndv_min;
         row->first = (min > least) ? min : least;
-        row->way = "rendezvous, received in place";
+        row->name = "rendezvous, received in place";
         row->why = lane->plan->rndv_forced ? lane->input.rndv_setting : "a round trip costs less than a copy there";
     }
     if (is_staged && (min == CW_PLAN_NEVER || row->first > CW_STAGING_LEAST)) {
         row->first = CW_STAGING_LEAST;
-        row->way = "rendezvous, copied to the device";
+        row->name = "rendezvous, copied to the device";
         row->why = "the target copies while packets are in flight";
     }
     return is_staged || min != CW_PLAN_NEVER;
@@ -230,12 +230,12 @@ const struct cw_protocol cw_proto_put_rndv = {.query = rndv_query, .start = rndv
  * A put in one packet, which the target's CPU carries out: inline within the call, by a copy, or zero copy.
  */
 /* The transport has accepted the packet. */
-static ucs_status_t left(struct cw_request *request, enum cw_trace_path way)
+static ucs_status_t left(struct cw_request *request, enum cw_trace_path path)
 {
     struct cw_send *send = cw_request_state(request);
 
     cw_ep_spend(request->ep, send->cursor.length);
-    cw_trace_note(request, CW_TRACE_PATH, way, 0, send->cursor.length);
+    cw_trace_note(request, CW_TRACE_PATH, path, 0, send->cursor.length);
     cw_op_ep(request->ep)->rma->sent_mark++;
     send->phase = CW_SEND_SENT;
     return (request->outstanding == 0) ? UCS_OK : UCS_INPROGRESS;
@@ -257,7 +257,7 @@ static int short_query(const struct cw_protocol_ask *ask, struct cw_protocol_row
     }
     row->last = (max - sizeof(uint64_t) < CW_PUT_SHORT) ? max - sizeof(uint64_t) : CW_PUT_SHORT;
     row->fixed = 1;
-    row->way = "short";
+    row->name = "short";
     row->why = "copied inline into the packet";
     return 1;
 }
@@ -300,7 +300,7 @@ static ucs_status_t zcopy_start(struct cw_request *request)
 static int copy_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
     row->last = ask->lanes->input.max_bcopy - sizeof(struct cw_wire_put);
-    row->way = "eager copy";
+    row->name = "eager copy";
     row->why = "fits one packet";
     return 1;
 }
@@ -329,7 +329,7 @@ const struct cw_protocol cw_proto_put_copy = {.query = copy_query, .start = copy
 
 static int pieces_query(const struct cw_protocol_ask *ask CW_UNUSED, struct cw_protocol_row *row)
 {
-    row->way = "eager fragments";
+    row->name = "eager fragments";
     row->why = "exceeds one packet";
     return 1;
 }

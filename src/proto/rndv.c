@@ -68,13 +68,13 @@ static int announce_query(const struct cw_protocol_ask *ask, struct cw_protocol_
     row->first = is_long ? CW_PLAN_NEVER : (min > ask->extra) ? min - ask->extra : 0;
     row->cost = cw_protocol_cost(ask->lanes, 3);
     row->fixed = 1;
-    row->way = input->memory             ? "rendezvous, copied from memory to memory by both sides"
+    row->name = input->memory             ? "rendezvous, copied from memory to memory by both sides"
                : (input->max_placed > 0) ? "rendezvous, received in place"
                                          : "rendezvous, in fragments";
     row->why = why(ask);
     if (is_staged(ask) && row->first >= CW_STAGING_LEAST) {
         row->first = CW_STAGING_LEAST;
-        row->way = "rendezvous, copied from and to the devices";
+        row->name = "rendezvous, copied from and to the devices";
         row->why = "both ends copy while packets are in flight";
     }
     return 1;
@@ -108,7 +108,7 @@ static int read_query(const struct cw_protocol_ask *ask, struct cw_protocol_row 
     row->first = 1;
     row->cost = cw_protocol_cost(ask->lanes, 3);
     row->fixed = is_set;
-    row->way = "read by the receiver's device";
+    row->name = "read by the receiver's device";
     row->why = is_set ? "RNDV_SCHEME" : "no CPU copy";
     if (!ask->registered) {
         row->cost.fixed_ns += input->register_ns;
@@ -172,7 +172,7 @@ static int write_query(const struct cw_protocol_ask *ask, struct cw_protocol_row
     row->first = 1;
     row->cost = cw_protocol_cost(ask->lanes, 5);
     row->fixed = is_set;
-    row->way = "written by the sender's device";
+    row->name = "written by the sender's device";
     row->why = is_set ? "RNDV_SCHEME" : "no CPU copy";
     row->cost.fixed_ns += 2 * input->register_ns; /* on each side */
     row->cost.byte_ns += 2 * input->register_byte_ns;
@@ -204,7 +204,7 @@ const struct cw_protocol cw_proto_rndv_write = {.query = write_query, .start = w
 static int packets_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
     row->cost = cw_protocol_cost(ask->lanes, 2);
-    row->way = "in packets";
+    row->name = "in packets";
     row->why = "copies cost less than registration, or no device can register the memory";
     row->cost.byte_ns += 2 * CW_COST_COPY_BYTE_NS;
     return 1;

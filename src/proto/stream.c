@@ -16,7 +16,7 @@ static int short_query(const struct cw_protocol_ask *ask, struct cw_protocol_row
         return 0;
     }
     row->last = ask->lanes->input.max_short;
-    row->way = "short";
+    row->name = "short";
     row->why = "copied inline into the packet";
     return 1;
 }
@@ -37,7 +37,7 @@ static int zcopy_query(const struct cw_protocol_ask *ask, struct cw_protocol_row
     }
     row->first = input->max_bcopy - ask->header + 1;
     row->fixed = 1;
-    row->way = "eager zero copy";
+    row->name = "eager zero copy";
     row->why = "exceeds one copied packet";
     return 1;
 }
@@ -56,7 +56,7 @@ const struct cw_protocol cw_proto_stream_zcopy = {.query = zcopy_query, .start =
 static int copy_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
     row->last = cw_stream_max_piece(ask->lanes->max_piece - ask->header, CW_STREAM_WINDOW);
-    row->way = "eager copy";
+    row->name = "eager copy";
     row->why = "fits one packet";
     return 1;
 }
@@ -74,7 +74,7 @@ const struct cw_protocol cw_proto_stream_copy = {.query = copy_query, .start = c
 
 static int pieces_query(const struct cw_protocol_ask *ask CW_UNUSED, struct cw_protocol_row *row)
 {
-    row->way = "eager fragments";
+    row->name = "eager fragments";
     row->why = "exceeds one packet";
     return 1;
 }

@@ -28,7 +28,7 @@ int cw_cma_is_possible(struct ucp_ep *ep, const struct cw_key *key)
 }
 
 ucs_status_t cw_cma_copy(struct ucp_ep *ep, const struct cw_key *key, uint64_t address, struct cw_dt_cursor *cursor,
-                         enum cw_cma_direction way)
+                         enum cw_cma_direction direction)
 {
     const struct cw_validity validity = {.address = key->validity, .value = key->token};
     struct iovec iov[CW_PLACE_MAX_IOV];
@@ -39,7 +39,7 @@ ucs_status_t cw_cma_copy(struct ucp_ep *ep, const struct cw_key *key, uint64_t a
     while (cursor->offset < cursor->length) {
         part = cursor->length - cursor->offset;
         count = cw_dt_window(cursor, (part < PART_BYTES) ? part : PART_BYTES, iov, CW_PLACE_MAX_IOV, &part);
-        status = (way == CW_CMA_PUT) ? cw_lane_copy_to(ep->conn, iov, count, address + cursor->offset, &validity)
+        status = (direction == CW_CMA_PUT) ? cw_lane_copy_to(ep->conn, iov, count, address + cursor->offset, &validity)
                                      : cw_lane_copy_from(ep->conn, iov, count, address + cursor->offset, &validity);
         if (status != UCS_OK) {
             cw_dt_rewind(cursor);
@@ -54,15 +54,15 @@ ucs_status_t cw_cma_copy(struct ucp_ep *ep, const struct cw_key *key, uint64_t a
 }
 
 ucs_status_t cw_cma_start(struct cw_request *request, const struct cw_key *key, uint64_t address,
-                          struct cw_dt_cursor *cursor, enum cw_cma_direction way)
+                          struct cw_dt_cursor *cursor, enum cw_cma_direction direction)
 {
     ucs_status_t status;
 
-    status = cw_rma_admit(cw_op_ep(request->ep)->rma, address, cursor->length, way == CW_CMA_PUT);
+    status = cw_rma_admit(cw_op_ep(request->ep)->rma, address, cursor->length, direction == CW_CMA_PUT);
     if (status != UCS_OK) {
         return status;
     }
-    status = cw_cma_copy(request->ep, key, address, cursor, way);
+    status = cw_cma_copy(request->ep, key, address, cursor, direction);
     if (status == UCS_OK) {
         cw_trace_note(request, CW_TRACE_PATH, CW_TRACE_SYSTEM, 0, cursor->length);
     }

@@ -22,10 +22,10 @@ int cw_cma_is_possible(struct ucp_ep *ep, const struct cw_key *key);
 /* Copies all of the cursor's memory (contig or iov) to or from `address`. Returns UCS_OK, or UCS_ERR_UNSUPPORTED if the
  * kernel cannot copy, for any reason; then the cursor is rewound, and some bytes may have been copied. */
 ucs_status_t cw_cma_copy(struct ucp_ep *ep, const struct cw_key *key, uint64_t address, struct cw_dt_cursor *cursor,
-                         enum cw_cma_direction way);
+                         enum cw_cma_direction direction);
 
 /* The first attempt of a request that cw_cma_copy carries out. Also returns the status of cw_rma_admit. */
 ucs_status_t cw_cma_start(struct cw_request *request, const struct cw_key *key, uint64_t address,
-                          struct cw_dt_cursor *cursor, enum cw_cma_direction way);
+                          struct cw_dt_cursor *cursor, enum cw_cma_direction direction);
 
 #endif

@@ -70,12 +70,12 @@ static CW_COLD void note_path(const struct cw_request *request, int zcopy)
 {
     const struct send_state *state = (const void *)(request + 1);
     const size_t length = state->cursor.length;
-    enum cw_trace_path way = CW_TRACE_PIECES;
+    enum cw_trace_path path = CW_TRACE_PIECES;
 
     if (state->piece == length) {
-        way = zcopy ? CW_TRACE_WITHOUT_COPY : CW_TRACE_COPIED;
+        path = zcopy ? CW_TRACE_WITHOUT_COPY : CW_TRACE_COPIED;
     }
-    cw_trace_note(request, CW_TRACE_PATH, way, 0, length);
+    cw_trace_note(request, CW_TRACE_PATH, path, 0, length);
 }
 
 static ucs_status_t send_piece(struct cw_request *request)

@@ -20,9 +20,9 @@ struct cw_transport_connect {
     /* The number of connections to that address that add bandwidth: distinct address pairs or network flows. 0: further
      * connections gain nothing. Not called on a fast path. NULL: one. */
     unsigned (*num_paths)(struct cw_iface *iface, const void *address, size_t address_length);
-    /* As dial, over the path of number `way` (modulo the number that `num_paths` returns), or over another one if that
+    /* As dial, over the path of number `path` (modulo the number that `num_paths` returns), or over another one if that
      * fails. NULL: dial. */
-    ucs_status_t (*dial_path)(struct cw_iface *iface, const void *address, size_t address_length, unsigned way,
+    ucs_status_t (*dial_path)(struct cw_iface *iface, const void *address, size_t address_length, unsigned path,
                               const void *hello, size_t hello_length, void *user, struct cw_conn **conn_p);
     /* Whether the peer cannot have received the hello of a dial yet; requires `abandon`. NULL: the peer may have
      * received it. */

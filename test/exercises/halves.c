@@ -17,7 +17,7 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
     }
     *row = (struct cw_protocol_row){.first = HALVES_LEAST,
                                     .last = ask->lanes->max_piece - ask->header,
-                                    .way = "eager halves",
+                                    .name = "eager halves",
                                     .why = "an exercise"};
     return row->first <= row->last;
 }

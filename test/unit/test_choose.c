@@ -37,7 +37,7 @@ static struct cw_protocol_row offers[3];
 static int offer(unsigned i, struct cw_protocol_row *row)
 {
     *row = offers[i];
-    return row->way != NULL;
+    return row->name != NULL;
 }
 
 static int first(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
@@ -64,7 +64,7 @@ static const struct cw_protocol *const offered[] = {&protocols[0], &protocols[1]
 static struct cw_protocol_row row_of(size_t from, size_t to, double fixed_ns, double byte_ns)
 {
     return (struct cw_protocol_row){
-        .first = from, .last = to, .cost = {.fixed_ns = fixed_ns, .byte_ns = byte_ns}, .way = "way"};
+        .first = from, .last = to, .cost = {.fixed_ns = fixed_ns, .byte_ns = byte_ns}, .name = "name"};
 }
 
 static void expect_rows(const size_t *ends, const int *who, unsigned count)
@@ -127,14 +127,14 @@ TEST(the_estimate_is_positive_and_grows)
 
 /* ---- memory whose handle the program gives ---- */
 
-static const char *way_of(const struct cw_protocol_ask *ask, size_t length)
+static const char *name_of(const struct cw_protocol_ask *ask, size_t length)
 {
     struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS];
     const unsigned count = cw_protocol_rows(cw_proto_tables[CW_PROTO_TAG], ask, rows);
 
     for (unsigned i = 0; i < count; i++) {
         if (length >= rows[i].first && length <= rows[i].last) {
-            return rows[i].way;
+            return rows[i].name;
         }
     }
     return "none";
@@ -157,24 +157,24 @@ TEST(the_device_reads_memory_with_a_handle)
     const char *const by_device = "eager zero copy by the device";
 
     cw_protocol_choose(&lane.input, &plan);
-    assert_string_equal(way_of(&ask, 2047), "eager copy");
-    assert_string_equal(way_of(&ask, 2048), by_device);
-    assert_string_equal(way_of(&ask, 8248), by_device);
-    assert_string_equal(way_of(&ask, 8249), "eager fragments");
+    assert_string_equal(name_of(&ask, 2047), "eager copy");
+    assert_string_equal(name_of(&ask, 2048), by_device);
+    assert_string_equal(name_of(&ask, 8248), by_device);
+    assert_string_equal(name_of(&ask, 8249), "eager fragments");
     ask.registered = 0;
-    assert_string_equal(way_of(&ask, 4000), "eager copy");
+    assert_string_equal(name_of(&ask, 4000), "eager copy");
     ask.registered = 1;
     ask.data = CW_DATA_LIST;
-    assert_string_equal(way_of(&ask, 4000), "eager copy");
+    assert_string_equal(name_of(&ask, 4000), "eager copy");
     ask.data = CW_DATA_CONTIG;
     lane.input.max_registered = 0;
-    assert_string_equal(way_of(&ask, 4000), "eager copy");
+    assert_string_equal(name_of(&ask, 4000), "eager copy");
     lane.input.max_registered = 8256;
     lane.input.zcopy_thresh = 500;
-    assert_string_equal(way_of(&ask, 500), by_device);
-    assert_string_equal(way_of(&ask, 499), "eager copy");
+    assert_string_equal(name_of(&ask, 500), by_device);
+    assert_string_equal(name_of(&ask, 499), "eager copy");
     lane.input.zcopy_thresh = CW_PLAN_NEVER;
-    assert_string_equal(way_of(&ask, 4000), "eager copy");
+    assert_string_equal(name_of(&ask, 4000), "eager copy");
 }
 
 TEST(the_transport_says_what_is_worth_no_copy)

@@ -5,7 +5,7 @@
 #include "runner.h"
 #include "connect/choose_lanes.h"
 
-/* Paths as {bandwidth, ours, the peer's, ways, carries bulk}, and which path and way each lane gets. */
+/* Paths as {bandwidth, ours, the peer's, routes, carries bulk}, and which path and route each lane gets. */
 static const struct {
     const char *what;
     unsigned count, wanted, expected;
@@ -17,7 +17,7 @@ static const struct {
     {"further connections gain nothing", 1, 4, 0, {{1e9, 0, 0, 0, 1}}, {{0}}},
     {"none wanted", 1, 0, 0, {{1e9, 0, 0, 1, 1}}, {{0}}},
     {"one path, again and again", 1, 3, 3, {{1e9, 0, 0, 1, 1}}, {{0, 0}, {0, 0}, {0, 0}}},
-    {"one path with two ways", 1, 3, 3, {{1e9, 0, 0, 2, 1}}, {{0, 0}, {0, 1}, {0, 0}}},
+    {"one path with two routes", 1, 3, 3, {{1e9, 0, 0, 2, 1}}, {{0, 0}, {0, 1}, {0, 0}}},
     {"two by two: each card once",
      4,
      2,
@@ -27,7 +27,7 @@ static const struct {
     {"v0 and v1 here, v1 alone there", 2, 3, 3, {{1e9, 0, 1, 1, 1}, {1e9, 1, 1, 1, 1}}, {{0, 0}, {1, 0}, {0, 0}}},
     {"what is far slower is left out", 2, 2, 2, {{1e10, 0, 0, 1, 1}, {1e8, 1, 1, 1, 1}}, {{0, 0}, {0, 0}}},
     {"the faster first", 2, 2, 2, {{1e9, 0, 0, 1, 1}, {3e9, 1, 1, 1, 1}}, {{1, 0}, {0, 0}}},
-    {"one with two ways counts for two", 2, 3, 3, {{1e9, 0, 0, 2, 1}, {1e9, 1, 1, 1, 1}}, {{0, 0}, {1, 0}, {0, 1}}},
+    {"one with two routes counts for two", 2, 3, 3, {{1e9, 0, 0, 2, 1}, {1e9, 1, 1, 1, 1}}, {{0, 0}, {1, 0}, {0, 1}}},
 };
 
 TEST(lanes_use_each_card)
@@ -45,8 +45,9 @@ TEST(lanes_use_each_card)
             fail();
         }
         for (j = 0; j < count; j++) {
-            if (lanes[j].path != plans[i].lanes[j][0] || lanes[j].way != plans[i].lanes[j][1] || lanes[j].why == NULL) {
-                print_error("%s: lane %u has path %u, way %u\n", plans[i].what, j, lanes[j].path, lanes[j].way);
+            if (lanes[j].path != plans[i].lanes[j][0] || lanes[j].route != plans[i].lanes[j][1] ||
+                lanes[j].why == NULL) {
+                print_error("%s: lane %u has path %u, route %u\n", plans[i].what, j, lanes[j].path, lanes[j].route);
                 fail();
             }
         }

@@ -135,7 +135,7 @@ static void tell_further_lanes(const struct cw_why *why)
     for (i = 0; i < count; i++) {
         printf("#   lane[%u]: %s/%s, path %u: "
                "%s\n", i + 1, cw_iface_name(told[i].iface), cw_iface_device(told[i].iface),
-               told[i].way, told[i].why);
+               told[i].route, told[i].why);
     }
     printf("#\n");
 }

@@ -34,7 +34,7 @@ static void print_way(const struct cw_why *why, unsigned remote)
     while (rows[i].last < why->options->size) {
         i++;
     }
-    printf("%s: %s\n", rows[i].way, rows[i].why);
+    printf("%s: %s\n", rows[i].name, rows[i].why);
 }
 
 /* As the library chooses for memory that is not mapped here. */

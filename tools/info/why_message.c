@@ -27,7 +27,7 @@ static void print_rows(const struct cw_protocol_row *rows, unsigned count, unsig
         } else {
             snprintf(range, sizeof(range), "%zu..%zu", rows[i].first, rows[i].last);
         }
-        printf("#   %s %20s  %s: %s\n", (i == chosen) ? "->" : "  ", range, rows[i].way, rows[i].why);
+        printf("#   %s %20s  %s: %s\n", (i == chosen) ? "->" : "  ", range, rows[i].name, rows[i].why);
     }
 }
 
@@ -68,7 +68,7 @@ void cw_why_message(const struct cw_why *why)
         i++;
     }
     printf("# The message: %s of %zu bytes uses %s\n#   %s: %s\n#\n", cw_proto_name(operation), size,
-           why->chosen->transport->name, rows[i].way, rows[i].why);
+           why->chosen->transport->name, rows[i].name, rows[i].why);
     if (operation != CW_PROTO_STREAM && i + 1 == count && size >= why->chosen->plan->rndv_min) {
         print_copies(why);
     }

@@ -326,7 +326,7 @@ void cw_tcp_dial_begin(struct cw_tcp_conn *conn, uint64_t key, const void *hello
 unsigned cw_tcp_dial_failed(struct cw_tcp_conn *conn);
 /* The slots `num_paths` and `dial_path` of the transport's table. */
 unsigned cw_tcp_paths(struct cw_iface *iface, const void *address, size_t address_length);
-ucs_status_t cw_tcp_dial_path(struct cw_iface *iface, const void *address, size_t address_length, unsigned way,
+ucs_status_t cw_tcp_dial_path(struct cw_iface *iface, const void *address, size_t address_length, unsigned path,
                               const void *hello, size_t hello_length, void *user, struct cw_conn **conn_p);
 
 /* tcp_send.c. The slots of the transport's table. */

@@ -575,7 +575,7 @@ ucs_status_t cw_tcp_dial(struct cw_iface *super, const void *address, size_t add
     return dial(super, &peer, candidates, num_candidates, 0, hello, hello_length, user, conn_p);
 }
 
-ucs_status_t cw_tcp_dial_path(struct cw_iface *super, const void *address, size_t address_length, unsigned way,
+ucs_status_t cw_tcp_dial_path(struct cw_iface *super, const void *address, size_t address_length, unsigned path,
                               const void *hello, size_t hello_length, void *user, struct cw_conn **conn_p)
 {
     struct cw_tcp_iface *iface = cw_container_of(super, struct cw_tcp_iface, super);
@@ -592,9 +592,9 @@ ucs_status_t cw_tcp_dial_path(struct cw_iface *super, const void *address, size_
         cw_debug("cannot connect to a peer by TCP once more: %s", why);
         return UCS_ERR_UNREACHABLE;
     }
-    way = way % num_paths;
-    first = candidates[way];
-    memmove(&candidates[1], &candidates[0], way * sizeof(candidates[0]));
+    path = path % num_paths;
+    first = candidates[path];
+    memmove(&candidates[1], &candidates[0], path * sizeof(candidates[0]));
     candidates[0] = first;
     return dial(super, &peer, candidates, count, 1, hello, hello_length, user, conn_p);
 }
