@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Slots lie in chunks of whole pages, never across a page boundary, so all pages of all chunks are identical when they
+ * Slots lie in slabs of whole pages, never across a page boundary, so all pages of all slabs are identical when they
  * contain only tombstones. Invariants: a slot that is no tombstone and contains no endpoint is on the free list, or
  * lies behind `used`; `dead` of a page counts its tombstones.
  */
@@ -14,7 +14,7 @@
 #include "os/memory.h"
 #include "os/pattern.h"
 
-/* The first chunk has no pattern: pages of few endpoints are not worth a descriptor. */
+/* The first slab has no pattern: pages of few endpoints are not worth a descriptor. */
 #define FIRST_PAGES 16u
 #define MAX_BYTES   ((size_t)1 << 20)
 
@@ -22,8 +22,8 @@ struct free_slot {
     struct free_slot *next;
 };
 
-struct cw_ep_chunk {
-    struct cw_ep_chunk *next;
+struct cw_ep_slab {
+    struct cw_ep_slab *next;
     char *memory;
     size_t num_slots;
     size_t used;      /* slots before this one were allocated at some time */
@@ -34,7 +34,7 @@ struct cw_ep_chunk {
 
 struct cw_ep_slots {
     struct cw_pattern pattern;
-    struct cw_ep_chunk *chunks; /* the newest first; slots are allocated from it */
+    struct cw_ep_slab *slabs; /* the newest first; slots are allocated from it */
     struct free_slot *free;
     size_t page_size;
     size_t slot_size;
@@ -83,44 +83,44 @@ static struct cw_ep_slots *slots_of(struct ucp_worker *worker)
     return slots;
 }
 
-static char *slot_at(const struct cw_ep_slots *slots, const struct cw_ep_chunk *chunk, size_t i)
+static char *slot_at(const struct cw_ep_slots *slots, const struct cw_ep_slab *slab, size_t i)
 {
-    return chunk->memory + i / slots->per_page * slots->page_size + i % slots->per_page * slots->slot_size;
+    return slab->memory + i / slots->per_page * slots->page_size + i % slots->per_page * slots->slot_size;
 }
 
-static struct cw_ep_chunk *add_chunk(struct cw_ep_slots *slots)
+static struct cw_ep_slab *add_slab(struct cw_ep_slots *slots)
 {
-    const struct cw_ep_chunk *last = slots->chunks;
+    const struct cw_ep_slab *last = slots->slabs;
     const size_t most = MAX_BYTES / slots->page_size;
     size_t pages = (last == NULL) ? FIRST_PAGES : 2 * last->num_pages;
-    struct cw_ep_chunk *chunk;
+    struct cw_ep_slab *slab;
 
     pages = (pages > most) ? most : pages;
-    chunk = calloc(1, sizeof(*chunk) + pages * sizeof(chunk->dead[0]));
-    if (chunk == NULL) {
+    slab = calloc(1, sizeof(*slab) + pages * sizeof(slab->dead[0]));
+    if (slab == NULL) {
         return NULL;
     }
     if (last == NULL) {
-        chunk->memory = cw_pages_map(pages * slots->page_size);
+        slab->memory = cw_pages_map(pages * slots->page_size);
     } else {
-        chunk->memory =
-            cw_pattern_map(&slots->pattern, slots->tombstones, pages * slots->page_size, &chunk->gives_back);
+        slab->memory =
+            cw_pattern_map(&slots->pattern, slots->tombstones, pages * slots->page_size, &slab->gives_back);
     }
-    if (chunk->memory == NULL) {
-        free(chunk);
+    if (slab->memory == NULL) {
+        free(slab);
         return NULL;
     }
-    chunk->num_pages = pages;
-    chunk->num_slots = pages * slots->per_page;
-    chunk->next = slots->chunks;
-    slots->chunks = chunk;
-    return chunk;
+    slab->num_pages = pages;
+    slab->num_slots = pages * slots->per_page;
+    slab->next = slots->slabs;
+    slots->slabs = slab;
+    return slab;
 }
 
 struct ucp_ep *cw_ep_slot_take(struct ucp_worker *worker)
 {
     struct cw_ep_slots *slots = slots_of(worker);
-    struct cw_ep_chunk *chunk;
+    struct cw_ep_slab *slab;
     struct free_slot *slot;
 
     if (slots == NULL) {
@@ -131,35 +131,35 @@ struct ucp_ep *cw_ep_slot_take(struct ucp_worker *worker)
         slots->free = slot->next;
         return (struct ucp_ep *)(void *)slot;
     }
-    chunk = slots->chunks;
-    if (chunk == NULL || chunk->used == chunk->num_slots) {
-        chunk = add_chunk(slots);
-        if (chunk == NULL) {
+    slab = slots->slabs;
+    if (slab == NULL || slab->used == slab->num_slots) {
+        slab = add_slab(slots);
+        if (slab == NULL) {
             return NULL;
         }
     }
-    return (struct ucp_ep *)(void *)slot_at(slots, chunk, chunk->used++);
+    return (struct ucp_ep *)(void *)slot_at(slots, slab, slab->used++);
 }
 
-/* Most endpoints that end lie in one of the newest chunks. */
-static struct cw_ep_chunk *chunk_of(const struct cw_ep_slots *slots, const struct ucp_ep *ep)
+/* Most endpoints that end lie in one of the newest slabs. */
+static struct cw_ep_slab *slab_of(const struct cw_ep_slots *slots, const struct ucp_ep *ep)
 {
-    struct cw_ep_chunk *chunk = slots->chunks;
+    struct cw_ep_slab *slab = slots->slabs;
 
-    while ((uintptr_t)ep - (uintptr_t)chunk->memory >= chunk->num_pages * slots->page_size) {
-        chunk = chunk->next;
+    while ((uintptr_t)ep - (uintptr_t)slab->memory >= slab->num_pages * slots->page_size) {
+        slab = slab->next;
     }
-    return chunk;
+    return slab;
 }
 
 static void bury(struct cw_ep_slots *slots, struct ucp_ep *ep)
 {
-    struct cw_ep_chunk *chunk = chunk_of(slots, ep);
-    const size_t page = (size_t)((char *)ep - chunk->memory) / slots->page_size;
+    struct cw_ep_slab *slab = slab_of(slots, ep);
+    const size_t page = (size_t)((char *)ep - slab->memory) / slots->page_size;
 
     memcpy(ep, slots->tombstones, slots->slot_size); /* threads may read its worker, which stays unchanged */
-    if (++chunk->dead[page] == slots->per_page && chunk->gives_back) {
-        cw_pattern_give_back(chunk->memory + page * slots->page_size, slots->page_size);
+    if (++slab->dead[page] == slots->per_page && slab->gives_back) {
+        cw_pattern_give_back(slab->memory + page * slots->page_size, slots->page_size);
     }
 }
 
@@ -179,15 +179,15 @@ void cw_ep_slot_end(struct ucp_ep *ep)
 void cw_ep_slots_free(struct ucp_worker *worker)
 {
     struct cw_ep_slots *slots = worker->slots;
-    struct cw_ep_chunk *chunk;
+    struct cw_ep_slab *slab;
 
     if (slots == NULL) {
         return;
     }
-    while ((chunk = slots->chunks) != NULL) {
-        slots->chunks = chunk->next;
-        cw_pattern_unmap(chunk->memory, chunk->num_pages * slots->page_size);
-        free(chunk);
+    while ((slab = slots->slabs) != NULL) {
+        slots->slabs = slab->next;
+        cw_pattern_unmap(slab->memory, slab->num_pages * slots->page_size);
+        free(slab);
     }
     cw_pattern_close(&slots->pattern);
     free(slots->tombstones);

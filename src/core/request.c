@@ -11,16 +11,16 @@
 #include "core/ep.h"
 #include "core/worker.h"
 
-#define FIRST_CHUNK_OBJECTS 8u
-#define MAX_CHUNK_OBJECTS   256u
+#define FIRST_SLAB_OBJECTS 8u
+#define MAX_SLAB_OBJECTS   256u
 #define MAX_USER_SIZE       (SIZE_MAX / 2) /* no more is ever granted: the first request fails */
 
 _Static_assert(CW_REQUEST_SIZE <= 256, "programs reserve 256 bytes for a request (R7)");
 _Static_assert(CW_REQUEST_SIZE % 8 == 0, "a user's request is aligned to 8 bytes only");
 _Static_assert(sizeof(struct cw_request) % 8 == 0, "the state of an operation follows the head");
 
-struct cw_request_chunk {
-    struct cw_request_chunk *next;
+struct cw_request_slab {
+    struct cw_request_slab *next;
     size_t count;
     _Alignas(16) char objects[];
 };
@@ -31,21 +31,21 @@ void cw_request_pool_init(struct cw_request_pool *pool, size_t user_size)
     user_size = (user_size > MAX_USER_SIZE) ? MAX_USER_SIZE : user_size;
     /* 8 spare bytes: some bindings store a status through the handle without having requested user space */
     pool->object_size = (CW_REQUEST_SIZE + ((user_size < 8) ? 8 : user_size) + 15) & ~(size_t)15;
-    pool->chunk_objects = FIRST_CHUNK_OBJECTS;
+    pool->slab_objects = FIRST_SLAB_OBJECTS;
 }
 
 void cw_request_pool_cleanup(struct cw_request_pool *pool, const struct ucp_context *context)
 {
-    struct cw_request_chunk *chunk;
+    struct cw_request_slab *slab;
     size_t i;
 
-    while (pool->chunks != NULL) {
-        chunk = pool->chunks;
-        pool->chunks = chunk->next;
-        for (i = 0; context->request_cleanup != NULL && i < chunk->count; i++) {
-            context->request_cleanup(chunk->objects + i * pool->object_size + CW_REQUEST_SIZE);
+    while (pool->slabs != NULL) {
+        slab = pool->slabs;
+        pool->slabs = slab->next;
+        for (i = 0; context->request_cleanup != NULL && i < slab->count; i++) {
+            context->request_cleanup(slab->objects + i * pool->object_size + CW_REQUEST_SIZE);
         }
-        free(chunk);
+        free(slab);
     }
     free(pool->bottom);
     pool->top = NULL;
@@ -69,24 +69,24 @@ static int make_space(struct cw_request_pool *pool, size_t num_objects)
 static CW_COLD int pool_grow(struct ucp_worker *worker)
 {
     struct cw_request_pool *pool = &worker->requests;
-    struct cw_request_chunk *chunk;
+    struct cw_request_slab *slab;
     struct cw_request *request;
     size_t size, i;
 
-    if (__builtin_mul_overflow(pool->object_size, pool->chunk_objects, &size)) {
+    if (__builtin_mul_overflow(pool->object_size, pool->slab_objects, &size)) {
         return 0;
     }
-    chunk = (size > SIZE_MAX / 2) ? NULL : aligned_alloc(16, sizeof(*chunk) + size);
-    if (chunk == NULL || !make_space(pool, pool->num_objects + pool->chunk_objects)) {
-        free(chunk);
+    slab = (size > SIZE_MAX / 2) ? NULL : aligned_alloc(16, sizeof(*slab) + size);
+    if (slab == NULL || !make_space(pool, pool->num_objects + pool->slab_objects)) {
+        free(slab);
         return 0;
     }
-    chunk->next = pool->chunks;
-    chunk->count = pool->chunk_objects;
-    pool->chunks = chunk;
-    pool->num_objects += chunk->count;
-    for (i = chunk->count; i-- > 0;) {
-        request = (struct cw_request *)(void *)(chunk->objects + i * pool->object_size);
+    slab->next = pool->slabs;
+    slab->count = pool->slab_objects;
+    pool->slabs = slab;
+    pool->num_objects += slab->count;
+    for (i = slab->count; i-- > 0;) {
+        request = (struct cw_request *)(void *)(slab->objects + i * pool->object_size);
         *request = (struct cw_request){.worker = worker, .flags = CW_REQUEST_IN_POOL};
         cw_list_init(&request->link);
         *pool->top++ = request;
@@ -94,8 +94,8 @@ static CW_COLD int pool_grow(struct ucp_worker *worker)
             worker->context->request_init(cw_request_handle(request));
         }
     }
-    if (pool->chunk_objects < MAX_CHUNK_OBJECTS) {
-        pool->chunk_objects *= 2;
+    if (pool->slab_objects < MAX_SLAB_OBJECTS) {
+        pool->slab_objects *= 2;
     }
     return 1;
 }

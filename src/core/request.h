@@ -81,7 +81,7 @@ struct cw_request {
 
 #define CW_REQUEST_STATE_SIZE (CW_REQUEST_SIZE - sizeof(struct cw_request))
 
-struct cw_request_chunk;
+struct cw_request_slab;
 
 /* Free requests stand in an array and not in a list, because a list adds a dependent load: each request links the next
  * one. */
@@ -89,10 +89,10 @@ struct cw_request_pool {
     struct cw_request **top;             /* behind the next free one. For each free one link is initialised, ep, send
                                             and release are NULL, outstanding is 0 */
     struct cw_request **bottom;          /* capacity for all objects */
-    struct cw_request_chunk *chunks;
+    struct cw_request_slab *slabs;
     size_t object_size;
     size_t num_objects;
-    unsigned chunk_objects;              /* size of the next chunk */
+    unsigned slab_objects;              /* size of the next slab */
 };
 
 static inline int cw_request_pool_is_empty(const struct cw_request_pool *pool)

@@ -119,7 +119,7 @@ static void check_called(unsigned times, void *handle, ucs_status_t status)
 TEST_WITH(nothing_is_made_before_it_is_needed, set_up, tear_down)
 {
     assert_int_equal(inits, 0);
-    assert_null(worker->requests.chunks);
+    assert_null(worker->requests.slabs);
 }
 
 /* CTX-23: init runs once for each object, however often that is used; objects neither overlap nor move. */
