@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "base/bytes.h"
 #include "core/lanes.h"
 
 #define LEAST_PIECE (64u << 10)
@@ -174,9 +175,8 @@ static size_t piece_of(const struct ucp_ep *ep, size_t left, double share)
     const size_t chunk = ep->worker->context->config->min_rndv_chunk_size;
     const size_t least = (chunk < LEAST_PIECE) ? LEAST_PIECE : chunk;
     const size_t most = (chunk > CW_LANES_PIECE) ? chunk : CW_LANES_PIECE;
-    size_t piece = (size_t)((double)left * share);
+    const size_t piece = cw_clamp((size_t)((double)left * share), least, most);
 
-    piece = (piece < least) ? least : (piece > most) ? most : piece;
     return (left < piece || left - piece < least / 2) ? left : piece;
 }
 

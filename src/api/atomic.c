@@ -187,9 +187,11 @@ static CW_NOINLINE ucs_status_ptr_t start_shared(ucp_ep_h ep, ucp_atomic_op_t op
 static CW_NOINLINE ucs_status_ptr_t narrow(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
                                            uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
-    return apply(ep, ep->worker->fast_features, opcode, buffer, count, address, rkey, param, sizeof(uint32_t)) ? NULL :
-           cw_unlikely(ep->worker->mt) ? start_shared(ep, opcode, buffer, count, address, rkey, param) :
-           start(ep, opcode, buffer, count, address, rkey, param);
+    if (apply(ep, ep->worker->fast_features, opcode, buffer, count, address, rkey, param, sizeof(uint32_t))) {
+        return NULL;
+    }
+    return cw_unlikely(ep->worker->mt) ? start_shared(ep, opcode, buffer, count, address, rkey, param) :
+                                         start(ep, opcode, buffer, count, address, rkey, param);
 }
 
 /* The posting form. */

@@ -81,7 +81,11 @@ static ucs_status_t connected(ucp_ep_h ep)
     if (ep->state == CW_EP_IDLE) {
         cw_ep_dial(ep);
     }
-    status = (ep->state == CW_EP_FAILED) ? ep->status : (ep->state == CW_EP_OPEN) ? UCS_OK : UCS_ERR_NOT_CONNECTED;
+    if (ep->state == CW_EP_FAILED) {
+        status = ep->status;
+    } else {
+        status = (ep->state == CW_EP_OPEN) ? UCS_OK : UCS_ERR_NOT_CONNECTED;
+    }
     cw_worker_leave(ep->worker);
     return status;
 }

@@ -181,9 +181,16 @@ unsigned cw_op_place(struct cw_conn *conn, uint8_t id, const void *header, size_
     if (is_further(ep, conn)) {
         return place_further(ep, conn, id, header, length, iov);
     }
-    return (id == CW_PACKET_RNDV_DATA) ? cw_rndv_recv_place(ep, header, length, iov) :
-           (id == CW_PACKET_NEXT) ? cw_reassembly_place(ep, header, length, iov) :
-           (id == CW_PACKET_PUT_LIST) ? cw_put_list_place(ep, header, length, iov) : 0;
+    switch (id) {
+    case CW_PACKET_RNDV_DATA:
+        return cw_rndv_recv_place(ep, header, length, iov);
+    case CW_PACKET_NEXT:
+        return cw_reassembly_place(ep, header, length, iov);
+    case CW_PACKET_PUT_LIST:
+        return cw_put_list_place(ep, header, length, iov);
+    default:
+        return 0;
+    }
 }
 
 /* Packets triggered by the placed data are sent in one batch, on the message lane. */

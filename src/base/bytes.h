@@ -6,6 +6,7 @@
 #ifndef CW_BASE_BYTES_H
 #define CW_BASE_BYTES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -23,7 +24,12 @@ static inline size_t cw_smaller(size_t a, size_t b)
     return (a < b) ? a : b;
 }
 
-static inline int cw_bytes_are_near(uint64_t to, uint64_t from)
+static inline size_t cw_clamp(size_t value, size_t low, size_t high)
+{
+    return (value < low) ? low : cw_smaller(value, high);
+}
+
+static inline bool cw_bytes_are_near(uint64_t to, uint64_t from)
 {
     return ((to - from - 1) & 4095) < 63;
 }

@@ -83,10 +83,11 @@ static ucs_status_t parse_bool(const struct cw_value_spec *spec, const char *tex
 
 static void print_bool(const struct cw_value_spec *spec, const void *value, struct cw_text *text)
 {
-    const char *const *words = (spec->type == CW_VALUE_BOOL)    ? bool_words
-                               : (spec->type == CW_VALUE_TERNARY) ? try_words
-                                                                  : on_off_words;
+    const char *const *words = on_off_words;
 
+    if (spec->type == CW_VALUE_BOOL || spec->type == CW_VALUE_TERNARY) {
+        words = (spec->type == CW_VALUE_BOOL) ? bool_words : try_words;
+    }
     cw_text_add(text, words[*(const int *)value]);
 }
 

@@ -55,7 +55,11 @@ static int poll_pays(const struct cw_sleeps *sleeps, uint64_t now_ns)
 /* Counts a sleep: the program is about to sleep, or need not. */
 static void note(struct cw_sleeps *sleeps, uint64_t now_ns)
 {
-    sleeps->num_short = !is_short(sleeps, now_ns) ? 0 : (sleeps->num_short < HABIT) ? sleeps->num_short + 1 : HABIT;
+    if (!is_short(sleeps, now_ns)) {
+        sleeps->num_short = 0;
+    } else if (sleeps->num_short < HABIT) {
+        sleeps->num_short++;
+    }
     sleeps->armed_ns = now_ns;
     sleeps->rest -= sleeps->rest > 0;
 }

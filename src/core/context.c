@@ -50,8 +50,10 @@ int cw_context_allows(const struct ucp_context *context, const char *transport)
 
 static const struct cw_name_list *device_list(const struct cw_config *config, enum cw_device_class class_id)
 {
-    return (class_id == CW_DEVICE_NET) ? &config->net_devices :
-           (class_id == CW_DEVICE_SHM) ? &config->shm_devices : &config->self_devices;
+    if (class_id == CW_DEVICE_NET) {
+        return &config->net_devices;
+    }
+    return (class_id == CW_DEVICE_SHM) ? &config->shm_devices : &config->self_devices;
 }
 
 /* The names for the text "please use one or more of:", NUL-terminated even if truncated. */

@@ -73,9 +73,8 @@ static size_t piece_of(const struct ucp_ep *ep, const struct cw_further_lane *la
     const size_t there = ep->conn->iface->limits.max_placed; /* if all further lanes end, the piece uses this one */
     const size_t here = lane->conn->iface->limits.max_placed;
     const size_t max = (here < there) ? here : there;
-    size_t piece = (size_t)((double)left * share);
+    size_t piece = cw_clamp((size_t)((double)left * share), least, most);
 
-    piece = (piece < least) ? least : (piece > most) ? most : piece;
     piece = (left < piece || left - piece < least / 2) ? left : piece;
     return (piece < max) ? piece : max;
 }
@@ -97,7 +96,9 @@ static struct cw_conn *choose(struct cw_lanes *lanes, size_t left, unsigned rail
         }
     }
     for (i = 0; i < count; i++) {
-        rates[i] = (rates[i] > 0) ? rates[i] : (best_rate > 0) ? best_rate : 1;
+        if (rates[i] <= 0) {
+            rates[i] = (best_rate > 0) ? best_rate : 1;
+        }
         rates[i] = limited(open[i], rates[i], now_ns);
         sum += rates[i];
     }

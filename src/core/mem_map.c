@@ -50,8 +50,10 @@ static ucs_status_t try_method(const struct ucp_context *context, const char *me
         return cw_context_allows(context, "posix") ?
                allocate_huge_first(wish, context->config->posix_hugetlb_mode, memory) : UCS_ERR_UNSUPPORTED;
     }
-    wish->huge = (strcmp(method, "thp") == 0) ? CW_MEMORY_TRANSPARENT :
-                 (strcmp(method, "huge") == 0) ? CW_MEMORY_RESERVED : CW_MEMORY_SMALL;
+    wish->huge = (strcmp(method, "thp") == 0) ? CW_MEMORY_TRANSPARENT : CW_MEMORY_SMALL;
+    if (strcmp(method, "huge") == 0) {
+        wish->huge = CW_MEMORY_RESERVED;
+    }
     if (strncmp(method, "md:", 3) == 0 || (wish->huge == CW_MEMORY_TRANSPARENT && wish->length < HUGE_WORTH / 8)) {
         return UCS_ERR_UNSUPPORTED;
     }
@@ -153,8 +155,10 @@ static ucs_status_t check(const struct ucp_context *context, const struct order 
     const int allocates = (order->flags & UCP_MEM_MAP_ALLOCATE) != 0, fixed = (order->flags & UCP_MEM_MAP_FIXED) != 0;
 
     if (order->has_exported) {
-        return allocates ? refuse("an exported handle cannot be combined with UCP_MEM_MAP_ALLOCATE") :
-               (order->exported == NULL) ? refuse("the exported handle is NULL") : UCS_OK;
+        if (allocates) {
+            return refuse("an exported handle cannot be combined with UCP_MEM_MAP_ALLOCATE");
+        }
+        return (order->exported == NULL) ? refuse("the exported handle is NULL") : UCS_OK;
     }
     if (!order->has_length) {
         return refuse("the length is missing");

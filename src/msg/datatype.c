@@ -320,9 +320,11 @@ static ucs_status_t copy_device(struct cw_dt_cursor *cursor, char *flat, size_t 
             part = cursor->vec.iov[cursor->vec.entry].length - cursor->vec.entry_offset;
             part = (part < length - done) ? part : length - done;
         }
-        status = (part == 0) ? UCS_OK :
-                 to_device   ? cw_mem_copy(place, type, flat + done, UCS_MEMORY_TYPE_HOST, part) :
-                               cw_mem_copy(flat + done, UCS_MEMORY_TYPE_HOST, place, type, part);
+        status = UCS_OK;
+        if (part > 0) {
+            status = to_device ? cw_mem_copy(place, type, flat + done, UCS_MEMORY_TYPE_HOST, part) :
+                                 cw_mem_copy(flat + done, UCS_MEMORY_TYPE_HOST, place, type, part);
+        }
         if (status != UCS_OK && !to_device) {
             memset(flat + done, 0, part); /* zeros, so that no stale bytes leak to the peer */
         }
@@ -393,7 +395,10 @@ size_t cw_dt_to_piece_end(const struct cw_dt_cursor *cursor)
     const size_t left = cursor->length - cursor->offset;
     const size_t ready = packed(cursor);
 
-    return (ready > 0) ? ready : (left < cursor->piece_length) ? left : cursor->piece_length;
+    if (ready > 0) {
+        return ready;
+    }
+    return (left < cursor->piece_length) ? left : cursor->piece_length;
 }
 
 struct cw_completion *cw_dt_pack_piece(struct cw_dt_cursor *cursor, size_t max, struct iovec *iov,

@@ -38,17 +38,19 @@ int cw_op_leave(struct ucp_worker *worker, uint64_t bytes)
 CW_COLD void cw_op_refused(struct ucp_ep *ep, uint8_t id, size_t length, ucs_status_t status)
 {
     static struct cw_log_limit limit;
+    const char *why = "protocol violation";
 
     if (status == UCS_ERR_CONNECTION_RESET || status == UCS_ERR_ENDPOINT_TIMEOUT) {
         cw_ep_fail(ep, status); /* the packet is valid; the peer is gone or not progressing */
         return;
     }
+    if (status == UCS_ERR_NO_MEMORY || status == UCS_ERR_EXCEEDS_LIMIT) {
+        why = (status == UCS_ERR_NO_MEMORY) ? "out of memory" : "the peer exceeds UCX_PEER_MEMORY";
+    }
     cw_log_ratelimited(&limit, CW_LOG_ERROR,
                        "cannot handle a packet (id %u, %zu bytes) of worker %016llx: %s; its connection is closed",
                        id, length, (unsigned long long)cw_ep_peer_uid(ep),
-                       (status == UCS_ERR_NO_MEMORY)     ? "out of memory" :
-                       (status == UCS_ERR_EXCEEDS_LIMIT) ? "the peer exceeds UCX_PEER_MEMORY" :
-                                                           "protocol violation");
+                       why);
     cw_count(ep->worker, CW_COUNT_BAD_PACKETS, 1);
     cw_ep_fail(ep, status);
 }

@@ -137,7 +137,8 @@ static int read_addresses(struct listing *listing)
     while (status == 0) { /* the kernel answers at once, so this loop does not wait */
         got = recv(fd, buffer, ANSWER_SIZE, MSG_TRUNC);
         if (got <= 0 || (size_t)got > ANSWER_SIZE) {
-            status = (got < 0 && errno == EINTR) ? 0 : (got < 0) ? -errno : -EIO;
+            status = (got < 0) ? -errno : -EIO;
+            status = (status == -EINTR) ? 0 : status;
         } else {
             status = take_answers(listing, buffer, (size_t)got);
         }

@@ -65,8 +65,10 @@ static void take_route(const struct nlmsghdr *header, struct cw_route *route)
         return;
     }
     route->prefix_bits = message->rtm_dst_len;
-    route->kind = (message->rtm_type == RTN_LOCAL) ? CW_ROUTE_OWN :
-                  (message->rtm_type == RTN_UNICAST) ? CW_ROUTE_DIRECT : CW_ROUTE_NONE;
+    route->kind = (message->rtm_type == RTN_UNICAST) ? CW_ROUTE_DIRECT : CW_ROUTE_NONE;
+    if (message->rtm_type == RTN_LOCAL) {
+        route->kind = CW_ROUTE_OWN;
+    }
     for (; RTA_OK(attribute, length); attribute = RTA_NEXT(attribute, length)) {
         if (attribute->rta_type == RTA_OIF && RTA_PAYLOAD(attribute) == sizeof(index)) {
             memcpy(&index, RTA_DATA(attribute), sizeof(index));

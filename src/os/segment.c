@@ -123,8 +123,11 @@ fail:
 ucs_status_t cw_segment_show(const char *name, size_t size, int *fd_p, void **ptr_p)
 {
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    int error = (fd < 0) ? errno : is_beyond_limit(size) ? EFBIG : reserve(fd, size, size);
+    int error = (fd < 0) ? errno : 0;
 
+    if (error == 0) {
+        error = is_beyond_limit(size) ? EFBIG : reserve(fd, size, size);
+    }
     if (error == 0 && (fchmod(fd, S_IRUSR) < 0 || map(fd, size, ptr_p) != UCS_OK)) {
         error = errno;
     }

@@ -182,9 +182,10 @@ static bool has_access_table(const struct ucp_worker *worker, const struct cw_if
 
 static const struct variant *variants_of(enum cw_proto_operation operation)
 {
-    return (operation == CW_PROTO_RNDV) ? variants_of_announced
-           : (operation < CW_PROTO_PUT) ? variants_of_messages
-                                        : variants_of_accesses;
+    if (operation == CW_PROTO_RNDV) {
+        return variants_of_announced;
+    }
+    return (operation < CW_PROTO_PUT) ? variants_of_messages : variants_of_accesses;
 }
 
 /* The n-th table and its title; 0: there is none. */

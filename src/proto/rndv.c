@@ -65,12 +65,16 @@ static int announce_query(const struct cw_protocol_ask *ask, struct cw_protocol_
     if (ask->force == CW_FORCE_EAGER || (is_long && !is_staged(ask))) {
         return 0;
     }
-    row->first = is_long ? CW_PLAN_NEVER : (min > ask->extra) ? min - ask->extra : 0;
+    row->first = (min > ask->extra) ? min - ask->extra : 0;
+    if (is_long) {
+        row->first = CW_PLAN_NEVER;
+    }
     row->cost = cw_protocol_cost(ask->lanes, 3);
     row->fixed = 1;
-    row->name = input->memory             ? "rendezvous, copied from memory to memory by both sides"
-               : (input->max_placed > 0) ? "rendezvous, received in place"
-                                         : "rendezvous, in fragments";
+    row->name = (input->max_placed > 0) ? "rendezvous, received in place" : "rendezvous, in fragments";
+    if (input->memory) {
+        row->name = "rendezvous, copied from memory to memory by both sides";
+    }
     row->why = why(ask);
     if (is_staged(ask) && row->first >= CW_STAGING_LEAST) {
         row->first = CW_STAGING_LEAST;

@@ -425,9 +425,12 @@ static ucs_status_ptr_t recv_request(struct cw_stream *stream, ucp_datatype_t da
     }
     state->granule = granule_of(datatype, param, state->cursor.length);
     if (stream->unread < state->granule) {
-        status = (stream->ep->state == CW_EP_FAILED)                      ? stream->ep->status :
-                 (param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) ? UCS_ERR_NO_RESOURCE :
-                                                                           cw_dt_keep(&state->cursor);
+        if (stream->ep->state == CW_EP_FAILED) {
+            status = stream->ep->status;
+        } else {
+            status = (param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) ? UCS_ERR_NO_RESOURCE :
+                                                                               cw_dt_keep(&state->cursor);
+        }
         if (status != UCS_OK) {
             return cw_request_give_up(request, status);
         }

@@ -498,8 +498,8 @@ ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length)
         return cw_tag_swallow(ep, total, length, le32toh(header.message));
     }
     match = cw_tag_matcher_arrive(&ep->worker->tag->matcher, tag);
-    space = (match != NULL) ? 0 : (sync_id == 0) ? total : total + CW_TAG_REVOCABLE;
-    desc = make_desc(ep, total, space, sync_id);
+    space = (sync_id == 0) ? total : total + CW_TAG_REVOCABLE;
+    desc = make_desc(ep, total, (match == NULL) ? space : 0, sync_id);
     if (desc == NULL) {
         if (match != NULL) {
             cw_request_complete(cw_tag_request_full(match), UCS_ERR_NO_MEMORY);

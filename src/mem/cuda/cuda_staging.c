@@ -192,9 +192,10 @@ ucs_status_t cw_cuda_start(const struct cuda_driver *cuda, void *to, const void 
     }
     cw_cuda_leave(cuda);
     *copy = (struct cw_md_copy){.handle = event, .context = channel.context, .id = channel.id};
-    return (result != CUDA_OK) ? cw_cuda_failed(cuda, "copy failed", result)
-           : (event == NULL)   ? UCS_OK
-                               : UCS_INPROGRESS;
+    if (result != CUDA_OK) {
+        return cw_cuda_failed(cuda, "copy failed", result);
+    }
+    return (event == NULL) ? UCS_OK : UCS_INPROGRESS;
 }
 
 /* Destroying a context destroys all its objects, this event included. */
@@ -211,9 +212,10 @@ static ucs_status_t poll_copy(const struct cuda_driver *cuda, struct cw_md_copy 
         (void)cuda->event_destroy(event);
     }
     cw_cuda_leave(cuda);
-    return (result == CUDA_OK)          ? UCS_OK
-           : (result == CUDA_NOT_READY) ? UCS_INPROGRESS
-                                        : cw_cuda_failed(cuda, "copy failed", result);
+    if (result == CUDA_OK) {
+        return UCS_OK;
+    }
+    return (result == CUDA_NOT_READY) ? UCS_INPROGRESS : cw_cuda_failed(cuda, "copy failed", result);
 }
 
 ucs_status_t cw_cuda_poll(const struct cuda_driver *cuda, struct cw_md_copy *copy)

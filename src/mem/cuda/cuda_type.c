@@ -44,7 +44,8 @@ ucs_status_t cw_cuda_failed(const struct cuda_driver *cuda, const char *what, in
 
     cw_log_ratelimited(&limit, CW_LOG_DEBUG, "%s: the %s driver reports %s (%d)", what, cuda->kind->name,
                        cw_cuda_driver_error(cuda, result), result);
-    return (result == CUDA_NO_MEMORY)                                     ? UCS_ERR_NO_MEMORY
-           : (result == CUDA_NO_DEVICE || result == CUDA_NOT_INITIALIZED) ? UCS_ERR_NO_DEVICE
-                                                                          : UCS_ERR_IO_ERROR;
+    if (result == CUDA_NO_MEMORY) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    return (result == CUDA_NO_DEVICE || result == CUDA_NOT_INITIALIZED) ? UCS_ERR_NO_DEVICE : UCS_ERR_IO_ERROR;
 }

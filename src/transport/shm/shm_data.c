@@ -46,7 +46,10 @@ void cw_shm_inbox(struct shm_iface *iface)
                       !rung;
     const bool quiet = iface->num_hot == 0 && !iface->armed && !rung; /* then cw_shm_progress has no work */
 
-    iface->super.inbox = alone ? &iface->open[0]->rx.fast : quiet ? &iface->quiet : &cw_no_rx;
+    iface->super.inbox = quiet ? &iface->quiet : &cw_no_rx;
+    if (alone) {
+        iface->super.inbox = &iface->open[0]->rx.fast;
+    }
 }
 
 struct cw_tx *cw_shm_tx(struct cw_conn *super)

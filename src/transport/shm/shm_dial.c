@@ -132,8 +132,11 @@ unsigned cw_shm_dial_waiting(struct cw_alarm *alarm)
         }
         count++;
     }
-    iface->dial_delay_ns = (count > 0) ? DELAY_MIN_NS : (iface->dial_delay_ns < DELAY_MAX_NS) ?
-                           iface->dial_delay_ns * 2 : DELAY_MAX_NS;
+    if (count > 0) {
+        iface->dial_delay_ns = DELAY_MIN_NS;
+    } else {
+        iface->dial_delay_ns = (iface->dial_delay_ns < DELAY_MAX_NS) ? iface->dial_delay_ns * 2 : DELAY_MAX_NS;
+    }
     if (iface->num_waiting > 0) {
         dial_later(iface);
     }

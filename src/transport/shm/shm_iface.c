@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/log.h"
 #include "config/config.h"
 #include "os/random.h"
@@ -39,9 +40,8 @@ static uint32_t round_up_power(uint64_t value, uint32_t min, uint32_t max)
  * of the maximum size; and it may become large where memory is allocated on first touch. */
 static void set_sizes(struct shm_iface *iface, const struct cw_config *config)
 {
-    size_t segment = config->posix_seg_size;
+    const size_t segment = cw_clamp(config->posix_seg_size, 256, SHM_MAX_BYTES / 8);
 
-    segment = (segment < 256) ? 256 : (segment > SHM_MAX_BYTES / 8) ? SHM_MAX_BYTES / 8 : segment;
     iface->first_bytes = round_up_power((uint64_t)config->posix_fifo_size * SHM_LINE, SHM_MIN_BYTES, SHM_MAX_BYTES);
     iface->small_bytes = round_up_power(segment * 14, iface->first_bytes, SHM_MAX_BYTES);
     iface->ring_bytes = cw_segment_is_strict() ? iface->small_bytes :

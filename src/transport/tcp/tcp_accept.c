@@ -448,6 +448,14 @@ static unsigned listening_ready(struct cw_poll_item *item, unsigned events CW_UN
     return 0;
 }
 
+static const char *listen_remedy(int error)
+{
+    if (error == -EADDRNOTAVAIL) {
+        return "; the address must be one of this machine, or the wildcard";
+    }
+    return (error == -EMFILE) ? "; raise the limit of open files (ulimit -n)" : "";
+}
+
 ucs_status_t cw_tcp_cm_listen(struct cw_iface *super, struct cw_net_address *address, int backlog, void *user,
                               struct cw_listening **listening_p)
 {
@@ -466,9 +474,7 @@ ucs_status_t cw_tcp_cm_listen(struct cw_iface *super, struct cw_net_address *add
     fd = cw_net_listen(address, 1, &options, &address->port);
     if (fd < 0) {
         cw_error("cannot listen on %s: %s%s", text, strerror(-fd),
-                 (fd == -EADDRNOTAVAIL) ? "; the address must be one of this machine, or the wildcard"
-                 : (fd == -EMFILE)      ? "; raise the limit of open files (ulimit -n)"
-                                        : "");
+                 listen_remedy(fd));
         free(listening);
         return (fd == -EADDRINUSE) ? UCS_ERR_BUSY : UCS_ERR_IO_ERROR;
     }

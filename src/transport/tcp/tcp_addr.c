@@ -267,8 +267,10 @@ unsigned cw_tcp_candidates(const struct cw_tcp_local *local, const struct cw_tcp
         num[family] = rank_family(local, peer, routes, families[family], ranks[family]);
     }
     while (at[0] < num[0] || at[1] < num[1]) {
-        family = (at[0] == num[0]) ? 1 : (at[1] == num[1]) ? 0 : turn;
-        if (at[0] < num[0] && at[1] < num[1] && ranks[0][at[0]].level != ranks[1][at[1]].level) {
+        family = turn;
+        if (at[0] == num[0] || at[1] == num[1]) {
+            family = at[0] == num[0];
+        } else if (ranks[0][at[0]].level != ranks[1][at[1]].level) {
             family = ranks[1][at[1]].level < ranks[0][at[0]].level;
         }
         candidates[count++] = peer->hosts[ranks[family][at[family]++].host];

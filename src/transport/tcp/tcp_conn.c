@@ -443,7 +443,8 @@ int cw_tcp_handshake_read(struct cw_tcp_conn *conn, size_t need)
     while (handshake->have < need) {
         got = cw_tcp_filter_recv(conn, handshake->in + handshake->have, need - handshake->have);
         if (got <= 0) {
-            return (got == 0) ? -EPIPE : (got == -EAGAIN) ? 0 : (int)got;
+            got = (got == 0) ? -EPIPE : got;
+            return (got == -EAGAIN) ? 0 : (int)got;
         }
         handshake->have += (size_t)got;
     }

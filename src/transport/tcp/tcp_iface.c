@@ -26,11 +26,6 @@
 #define NS_PER_S            UINT64_C(1000000000)
 #define NS_PER_MS           UINT64_C(1000000)
 
-static size_t clamp(size_t value, size_t low, size_t high)
-{
-    return (value < low) ? low : (value > high) ? high : value;
-}
-
 /* 0 for auto and inf: the kernel chooses the size. */
 static size_t buffer_size(size_t value)
 {
@@ -40,20 +35,20 @@ static size_t buffer_size(size_t value)
 /* Intervals of kernel keepalive, in whole seconds. auto: `whole_ns` / `part`; otherwise at most that. */
 static unsigned seconds(uint64_t value_ns, uint64_t whole_ns, unsigned part)
 {
-    const uint64_t most_s = clamp(whole_ns / part / NS_PER_S, 1, 32767);
+    const uint64_t most_s = cw_clamp(whole_ns / part / NS_PER_S, 1, 32767);
 
-    return (unsigned)((value_ns == CW_TIME_AUTO) ? most_s : clamp((value_ns + NS_PER_S - 1) / NS_PER_S, 1, most_s));
+    return (unsigned)((value_ns == CW_TIME_AUTO) ? most_s : cw_clamp((value_ns + NS_PER_S - 1) / NS_PER_S, 1, most_s));
 }
 
 static unsigned count_of(uint64_t value, unsigned max)
 {
-    return (value == CW_ULUNITS_AUTO) ? 0 : (unsigned)clamp(value, 1, max);
+    return (value == CW_ULUNITS_AUTO) ? 0 : (unsigned)cw_clamp(value, 1, max);
 }
 
 /* 0: the kernel's default. */
 static uint64_t user_timeout_ms(uint64_t value_ns)
 {
-    return (value_ns == CW_TIME_AUTO) ? 0 : clamp(value_ns / NS_PER_MS + (value_ns % NS_PER_MS != 0), 0, INT_MAX);
+    return (value_ns == CW_TIME_AUTO) ? 0 : cw_clamp(value_ns / NS_PER_MS + (value_ns % NS_PER_MS != 0), 0, INT_MAX);
 }
 
 /* Keepalive of idle connections that are not watched: they end as late as the kernel ends others. */
@@ -65,7 +60,7 @@ static uint64_t user_timeout_ms(uint64_t value_ns)
 static void load_keepalive(const struct cw_config *config, struct cw_tcp_settings *settings)
 {
     struct cw_net_keepalive *keepalive = &settings->keepalive;
-    const uint64_t interval_ns = clamp(config->keepalive_interval_ns, NS_PER_S, 32767 * NS_PER_S);
+    const uint64_t interval_ns = cw_clamp(config->keepalive_interval_ns, NS_PER_S, 32767 * NS_PER_S);
     uint64_t probing_s;
 
     if (config->keepalive_interval_ns == CW_TIME_INF) {
@@ -78,9 +73,9 @@ static void load_keepalive(const struct cw_config *config, struct cw_tcp_setting
     settings->socket.keepalive = (struct cw_net_keepalive){KEEPALIVE_IDLE_S, KEEPALIVE_INTERVAL_S, KEEPALIVE_COUNT};
     keepalive->idle_s = seconds(config->tcp_keepidle_ns, interval_ns, 2);
     keepalive->interval_s = seconds(config->tcp_keepintvl_ns, interval_ns, 10);
-    probing_s = interval_ns / NS_PER_S - clamp(keepalive->idle_s, 0, interval_ns / NS_PER_S);
+    probing_s = interval_ns / NS_PER_S - cw_clamp(keepalive->idle_s, 0, interval_ns / NS_PER_S);
     keepalive->count = (config->tcp_keepcnt != CW_ULUNITS_AUTO) ? count_of(config->tcp_keepcnt, 127) :
-                       (unsigned)clamp(probing_s / keepalive->interval_s, 2, 127);
+                       (unsigned)cw_clamp(probing_s / keepalive->interval_s, 2, 127);
 }
 
 void cw_tcp_settings_load(const struct cw_config *config, struct cw_tcp_settings *settings)
@@ -90,13 +85,13 @@ void cw_tcp_settings_load(const struct cw_config *config, struct cw_tcp_settings
     unsigned i;
 
     *settings = (struct cw_tcp_settings){0};
-    settings->tx_seg_size = clamp(config->tcp_tx_seg_size, MIN_SEG_SIZE, CW_TCP_PACKET_MAX);
-    settings->rx_seg_size = clamp(config->tcp_rx_seg_size, CW_TCP_PACKET_MAX, 16u << 20);
-    settings->max_iov = (unsigned)clamp(config->tcp_max_iov, 1, CW_TCP_MAX_IOV);
-    settings->max_poll = (unsigned)clamp(config->tcp_max_poll, 1, 1024);
+    settings->tx_seg_size = cw_clamp(config->tcp_tx_seg_size, MIN_SEG_SIZE, CW_TCP_PACKET_MAX);
+    settings->rx_seg_size = cw_clamp(config->tcp_rx_seg_size, CW_TCP_PACKET_MAX, 16u << 20);
+    settings->max_iov = (unsigned)cw_clamp(config->tcp_max_iov, 1, CW_TCP_MAX_IOV);
+    settings->max_poll = (unsigned)cw_clamp(config->tcp_max_poll, 1, 1024);
     settings->lanes_on_loopback = config->max_rndv_rails > 2 || config->max_rma_rails > 2;
-    settings->port_first = (unsigned)clamp(config->tcp_port_range.first, 0, UINT16_MAX);
-    settings->port_last = (unsigned)clamp(config->tcp_port_range.last, 0, UINT16_MAX);
+    settings->port_first = (unsigned)cw_clamp(config->tcp_port_range.first, 0, UINT16_MAX);
+    settings->port_last = (unsigned)cw_clamp(config->tcp_port_range.last, 0, UINT16_MAX);
     settings->use_bridges = config->tcp_bridge_enable;
     settings->prefer_default = config->tcp_prefer_default;
     settings->failure_level = config->tcp_failure;
@@ -206,7 +201,8 @@ static unsigned tcp_query_devices(const struct cw_config *config, struct cw_devi
     }
     for (round = 0; round < 3; round++) {
         for (i = 0; i < num; i++) {
-            rank = list[i].loopback ? 2 : (strcmp(list[i].name, preferred) == 0) ? 0 : 1;
+            rank = (strcmp(list[i].name, preferred) == 0) ? 0 : 1;
+            rank = list[i].loopback ? 2 : rank;
             if (rank != (int)round) {
                 continue;
             }

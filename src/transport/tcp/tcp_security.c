@@ -226,8 +226,10 @@ static enum role role_of(const struct cw_tcp_conn *conn)
 /* The key of the worker that was dialled; 0: a listener of the program was dialled. */
 static uint32_t key_of(const struct cw_tcp_conn *conn)
 {
-    return (role_of(conn) == DIALLER) ? conn->handshake->key :
-           (conn->listening != NULL) ? 0 : cw_tcp_iface_of(&conn->super)->key;
+    if (role_of(conn) == DIALLER) {
+        return conn->handshake->key;
+    }
+    return (conn->listening != NULL) ? 0 : cw_tcp_iface_of(&conn->super)->key;
 }
 
 /* Sends a message of the agreement, which always fits into the buffer of a new socket. */
@@ -437,8 +439,10 @@ static const char *take_unsuited(struct cw_tcp_conn *conn, const struct cw_tcp_h
     if (body.reserved[0] != 0 || body.reserved[1] != 0) {
         return malformed;
     }
-    return (body.reason == CW_TCP_OTHER_PROTECTION) ? differs(conn, body.protection) :
-           (body.reason == CW_TCP_OTHER_KEY) ? refuses : malformed;
+    if (body.reason == CW_TCP_OTHER_PROTECTION) {
+        return differs(conn, body.protection);
+    }
+    return (body.reason == CW_TCP_OTHER_KEY) ? refuses : malformed;
 }
 
 const char *cw_tcp_agree_accepted(struct cw_tcp_conn *conn, int *done_p)

@@ -74,6 +74,12 @@ static ucs_status_t again(struct cw_tcp_conn *conn)
     return CW_AGAIN;
 }
 
+/* Why nothing can be sent: the connection has ended, or tx space lacks. */
+static ucs_status_t no_space(struct cw_tcp_conn *conn)
+{
+    return (conn->broken != UCS_OK) ? conn->broken : again(conn);
+}
+
 /* A send failed. Progress reports the end of the connection, after the bytes that were received before it. */
 static ucs_status_t send_failed(struct cw_tcp_conn *conn, ssize_t error)
 {
@@ -305,7 +311,7 @@ static CW_NOINLINE ucs_status_t frame_begin_slow(struct cw_tcp_conn *conn, size_
     struct cw_tcp_tx *tx = conn->tx;
 
     if (conn->state != CW_TCP_OPEN || conn->broken != UCS_OK) {
-        return (conn->broken != UCS_OK) ? conn->broken : again(conn);
+        return no_space(conn);
     }
     if (conn->quiet) {
         cw_tcp_watch_sends(conn);
@@ -444,7 +450,7 @@ ucs_status_t cw_tcp_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw
     return status;
 }
 
-/* A frame that ends in user memory. */
+/* Sends a frame that ends in user memory, so it needs a tx of its own. */
 static ucs_status_t send_user(struct cw_tcp_conn *conn, enum cw_tcp_frame_kind kind, uint8_t id, const void *header,
                               size_t header_length, const struct iovec *iov, unsigned iov_count, size_t payload,
                               struct cw_completion *completion)
@@ -454,6 +460,9 @@ static ucs_status_t send_user(struct cw_tcp_conn *conn, enum cw_tcp_frame_kind k
     ucs_status_t status;
     ssize_t sent;
 
+    if (conn->tx != NULL && !conn->collected) {
+        return no_space(conn);
+    }
     status = frame_begin(conn, headers, &tx);
     if (status != UCS_OK) {
         return status;
@@ -491,20 +500,9 @@ ucs_status_t cw_tcp_send_zcopy(struct cw_conn *super, uint8_t id, const void *he
 
     assert(header_length + payload <= super->iface->limits.max_zcopy &&
            header_length <= super->iface->limits.max_bcopy && iov_count <= super->iface->limits.max_iov);
-    status = (conn->tx == NULL || conn->collected) ?
-             send_user(conn, CW_TCP_PACKET, id, header, header_length, iov, iov_count, payload, completion) :
-             (conn->broken != UCS_OK) ? conn->broken : again(conn);
+    status = send_user(conn, CW_TCP_PACKET, id, header, header_length, iov, iov_count, payload, completion);
     CW_PROBE(send_zcopy, CW_TCP_WIRE_ID, header_length + payload, (int)status);
     return status;
-}
-
-/* Sends a frame that ends in user memory, so it needs a tx of its own. */
-static ucs_status_t send_whole_tx(struct cw_tcp_conn *conn, uint8_t id, const void *header, const struct iovec *iov,
-                                  unsigned iov_count, size_t payload, struct cw_completion *completion)
-{
-    return (conn->tx == NULL || conn->collected) ?
-           send_user(conn, CW_TCP_PLACED, id, header, CW_PLACE_HEADER, iov, iov_count, payload, completion) :
-           (conn->broken != UCS_OK) ? conn->broken : again(conn);
 }
 
 ucs_status_t cw_tcp_send_in_place(struct cw_conn *super, uint8_t id, const void *header, const struct iovec *iov,
@@ -515,7 +513,7 @@ ucs_status_t cw_tcp_send_in_place(struct cw_conn *super, uint8_t id, const void 
     ucs_status_t status;
 
     assert(payload > 0 && payload <= super->iface->limits.max_placed && iov_count <= CW_TCP_MAX_IOV);
-    status = send_whole_tx(conn, id, header, iov, iov_count, payload, completion);
+    status = send_user(conn, CW_TCP_PLACED, id, header, CW_PLACE_HEADER, iov, iov_count, payload, completion);
     CW_PROBE(send_placed, CW_TCP_WIRE_ID, CW_PLACE_HEADER + payload, (int)status);
     return status;
 }

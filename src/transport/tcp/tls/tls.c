@@ -469,7 +469,14 @@ int cw_tls_handshake(struct cw_tls *tls)
         return 1;
     }
     ret = outcome(tls, ret);
-    return (ret == -EAGAIN) ? 0 : (ret == 0) ? -EPIPE : (ret == -EBADMSG) ? -EPROTO : ret;
+    switch (ret) {
+    case -EAGAIN:
+        return 0;
+    case 0:
+        return -EPIPE;
+    default:
+        return (ret == -EBADMSG) ? -EPROTO : ret;
+    }
 }
 
 static ssize_t write_record(struct cw_tls *tls, const void *data, size_t length)
