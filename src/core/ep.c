@@ -342,7 +342,7 @@ static int is_expecting(const struct ucp_ep *ep)
     return ep->worker->handlers->ep_expects(ep);
 }
 
-int cw_ep_awaits(const struct ucp_ep *ep)
+bool cw_ep_awaits(const struct ucp_ep *ep)
 {
     return !cw_list_empty(&ep->inflight) || !cw_list_empty(&ep->blocked) || is_expecting(ep);
 }

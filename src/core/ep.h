@@ -17,6 +17,8 @@
 #ifndef CW_CORE_EP_H
 #define CW_CORE_EP_H
 
+#include <stdbool.h>
+
 #include "base/hash.h"
 #include "base/list.h"
 #include "core/lane.h"
@@ -115,12 +117,12 @@ struct ucp_ep {
     /* the state of the operations follows (struct cw_worker_handlers) */
 };
 
-static inline int cw_ep_has_user(const struct ucp_ep *ep)
+static inline bool cw_ep_has_user(const struct ucp_ep *ep)
 {
     return ep->handle == CW_HANDLE_HELD;
 }
 
-static inline int cw_ep_was_closed(const struct ucp_ep *ep)
+static inline bool cw_ep_was_closed(const struct ucp_ep *ep)
 {
     return ep->handle == CW_HANDLE_CLOSED;
 }
@@ -160,7 +162,7 @@ ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const vo
 
 /* Whether an endpoint of that mode monitors its peer and reports its end. FAILOVER does all that PEER does. The end of
  * the message lane ends the endpoint, and that of a further lane ends none, whatever the mode. */
-static inline int cw_ep_mode_watches(uint8_t err_mode)
+static inline bool cw_ep_mode_watches(uint8_t err_mode)
 {
     return err_mode != UCP_ERR_HANDLING_MODE_NONE;
 }
@@ -221,7 +223,7 @@ void cw_ep_queue(struct ucp_ep *ep, struct cw_request *request);
 ucs_status_ptr_t cw_ep_answered(struct cw_request *request, ucs_status_t status, uint32_t attr_mask);
 
 /* Whether a send may go to the transport at once. */
-static inline int cw_ep_ready(const struct ucp_ep *ep)
+static inline bool cw_ep_ready(const struct ucp_ep *ep)
 {
     return ep->state == CW_EP_OPEN && cw_list_empty(&ep->pending);
 }
@@ -246,7 +248,7 @@ void cw_ep_set_state(struct ucp_ep *ep, enum cw_ep_state state);
 /* Redials for endpoints in WAITING: `fire` of worker->redial. */
 unsigned cw_ep_redial_waiting(struct cw_alarm *alarm);
 /* Whether a request, or a partially received message, waits for the peer. */
-int cw_ep_awaits(const struct ucp_ep *ep);
+bool cw_ep_awaits(const struct ucp_ep *ep);
 /* Enables the transport's keepalive for the peer, if the endpoint has error handling. */
 void cw_ep_watch(struct ucp_ep *ep, struct cw_conn *conn);
 
@@ -299,7 +301,7 @@ ucs_status_ptr_t cw_ep_close(struct ucp_ep *ep, const ucp_request_param_t *param
 /* The status of a close whose connection has ended with `status`. An end after both sides have sent CLOSE is no error;
  * an orderly end of a peer in mode NONE is not reported, hence no error either. */
 ucs_status_t cw_ep_close_status(const struct ucp_ep *ep, ucs_status_t status);
-int cw_ep_is_close(const struct cw_request *request);
+bool cw_ep_is_close(const struct cw_request *request);
 ucs_status_ptr_t cw_worker_flush(struct ucp_worker *worker, const ucp_request_param_t *param);
 
 #endif

@@ -11,14 +11,14 @@
 /* Small sends after the first one since the last progress are collected; a later send or progress passes them all to
  * the kernel in one call (docs/why/tcp-rate.md). For open endpoints. The round bits wrap after 2^32 rounds: then a send
  * only waits for progress. */
-static inline int cw_ep_collects(const struct ucp_ep *ep)
+static inline bool cw_ep_collects(const struct ucp_ep *ep)
 {
     return ep->conn->sent_round == (uint32_t)ep->worker->round && cw_lane_batches(ep->conn);
 }
 
 /* Longer sends are passed to the kernel at once, except for the end of the last one: it leaves with the next send, or
  * with the next progress, which completes them all. Whether one more send may be gathered so. */
-static inline int cw_ep_gathers(const struct ucp_ep *ep)
+static inline bool cw_ep_gathers(const struct ucp_ep *ep)
 {
     return ep->state == CW_EP_OPEN && ep->conn->gathers && !cw_list_empty(&ep->pending) &&
            (cw_container_of(ep->pending.prev, struct cw_request, link)->flags & CW_REQUEST_HANDED_OVER);

@@ -116,7 +116,7 @@ static ucs_status_t close_send(struct cw_request *request)
     return state->sent ? status : wait_for_end(status);
 }
 
-int cw_ep_is_close(const struct cw_request *request)
+bool cw_ep_is_close(const struct cw_request *request)
 {
     return request->send == close_send;
 }

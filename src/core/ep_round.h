@@ -24,19 +24,19 @@ static inline void cw_ep_spend(struct ucp_ep *ep, uint64_t bytes)
 }
 
 /* Whether the endpoint has used up its bytes of this round. */
-static inline int cw_ep_is_spent(const struct ucp_ep *ep)
+static inline bool cw_ep_is_spent(const struct ucp_ep *ep)
 {
     return ep->spent >= CW_EP_ROUND_BYTES && ep->spent_round == ep->worker->round;
 }
 
 /* Whether a queued request must stop because the bytes of this round are used up; the next round continues it. */
-static inline int cw_ep_must_pause(struct ucp_ep *ep)
+static inline bool cw_ep_must_pause(struct ucp_ep *ep)
 {
     if (cw_likely(!cw_ep_is_spent(ep))) {
-        return 0;
+        return false;
     }
     cw_ep_reap_later(ep);
-    return 1;
+    return true;
 }
 
 #endif

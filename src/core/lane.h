@@ -11,12 +11,14 @@
 #ifndef CW_CORE_LANE_H
 #define CW_CORE_LANE_H
 
+#include <stdbool.h>
+
 #include "base/compiler.h"
 #include "transport/transport.h"
 
 /* Whether the peer is this process, or one of the same user on this machine: a shared memory transport connects to no
  * other. */
-static inline int cw_lane_peer_is_own(const struct cw_conn *lane)
+static inline bool cw_lane_peer_is_own(const struct cw_conn *lane)
 {
     return lane->iface->transport->device_class != CW_DEVICE_NET;
 }
@@ -68,13 +70,13 @@ static inline ucs_status_t cw_lane_send_placed(struct cw_conn *lane, uint8_t id,
 }
 
 /* Whether further lanes of this interface can carry placed packets, in order with other packets. */
-static inline int cw_iface_carries_bulk(const struct cw_iface *iface)
+static inline bool cw_iface_carries_bulk(const struct cw_iface *iface)
 {
     return iface->packets->send_in_place != NULL && iface->limits.max_placed > 0;
 }
 
 /* Whether the lane can place a payload in the peer's memory, in order with other packets. */
-static inline int cw_lane_sends_in_place(const struct cw_conn *lane)
+static inline bool cw_lane_sends_in_place(const struct cw_conn *lane)
 {
     return lane->iface->packets->send_in_place != NULL && cw_conn_places(lane);
 }
@@ -87,7 +89,7 @@ static inline ucs_status_t cw_lane_send_in_place(struct cw_conn *lane, uint8_t i
 }
 
 /* Whether `eager_end` of a lane may rise when messages are announced. */
-static inline int cw_iface_grows(const struct cw_iface *iface)
+static inline bool cw_iface_grows(const struct cw_iface *iface)
 {
     return iface->packets->grow != NULL;
 }
@@ -98,7 +100,7 @@ static inline void cw_lane_grow(struct cw_conn *lane, size_t length)
 }
 
 /* Whether the lane can send several packets together. */
-static CW_INLINE int cw_lane_batches(const struct cw_conn *lane)
+static CW_INLINE bool cw_lane_batches(const struct cw_conn *lane)
 {
     return lane->iface->packets->batch != NULL;
 }
@@ -115,7 +117,7 @@ static inline ucs_status_t cw_lane_flush(struct cw_conn *lane, struct cw_complet
 }
 
 /* Whether a lane of the interface may still have unsent bytes or incomplete operations. */
-static inline int cw_iface_has_unsent(const struct cw_iface *iface)
+static inline bool cw_iface_has_unsent(const struct cw_iface *iface)
 {
     return iface->packets->flush != NULL && (iface->packets->has_unsent == NULL || iface->packets->has_unsent(iface));
 }
@@ -159,7 +161,7 @@ static inline ucs_status_t cw_lane_dial_path(struct cw_iface *iface, const void 
 }
 
 /* Whether the peer cannot have received the hello of a dialled lane yet. */
-static inline int cw_lane_is_unseen(const struct cw_conn *lane)
+static inline bool cw_lane_is_unseen(const struct cw_conn *lane)
 {
     const struct cw_transport_connect *connect = lane->iface->transport->connect;
 
@@ -167,7 +169,7 @@ static inline int cw_lane_is_unseen(const struct cw_conn *lane)
 }
 
 /* Whether a peer is known to be at the other end of a lane that is dialled and not accepted yet. */
-static inline int cw_lane_is_there(const struct cw_conn *lane)
+static inline bool cw_lane_is_there(const struct cw_conn *lane)
 {
     const struct cw_transport_connect *connect = lane->iface->transport->connect;
 
@@ -179,7 +181,7 @@ static inline void cw_lane_close(struct cw_conn *lane)
     lane->iface->transport->connect->close_conn(lane);
 }
 
-static inline int cw_lane_stopping(struct cw_conn *lane)
+static inline bool cw_lane_stopping(struct cw_conn *lane)
 {
     return lane->iface->transport->connect->stopping != NULL && lane->iface->transport->connect->stopping(lane);
 }
@@ -200,7 +202,7 @@ static inline void cw_lane_abandon(struct cw_conn *lane)
 
 /* ---- short packets without a slot (transport/fastpath.h) ---- */
 
-static inline int cw_iface_has_fastpath(const struct cw_iface *iface)
+static inline bool cw_iface_has_fastpath(const struct cw_iface *iface)
 {
     return iface->transport->fastpath != NULL;
 }
@@ -249,7 +251,7 @@ static inline size_t cw_iface_device_address(struct cw_iface *iface, const char 
     return (strcmp(cw_iface_device(iface), device) == 0) ? cw_iface_address(iface, buffer, max) : 0;
 }
 
-static inline int cw_iface_reachable(struct cw_iface *iface, const void *address, size_t length, const char **why)
+static inline bool cw_iface_reachable(struct cw_iface *iface, const void *address, size_t length, const char **why)
 {
     if (iface->transport->reachable != NULL) {
         return iface->transport->reachable(iface, address, length, why);

@@ -37,7 +37,7 @@ static inline ucs_status_t cw_cm_answer(const struct cw_transport_cm *cm, struct
     return cm->answer(lane, iface, accepted, reply, reply_length);
 }
 
-static inline int cw_cm_carries(const struct cw_transport_cm *cm, struct cw_conn *lane, struct cw_iface *iface)
+static inline bool cw_cm_carries(const struct cw_transport_cm *cm, struct cw_conn *lane, struct cw_iface *iface)
 {
     return cm->carries(lane, iface);
 }

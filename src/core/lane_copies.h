@@ -8,18 +8,18 @@
 
 #include "core/lane.h"
 
-static inline int cw_iface_copies(const struct cw_iface *iface)
+static inline bool cw_iface_copies(const struct cw_iface *iface)
 {
     return iface->transport->copies != NULL;
 }
 
-static inline int cw_lane_has_copies(const struct cw_conn *lane)
+static inline bool cw_lane_has_copies(const struct cw_conn *lane)
 {
     return cw_iface_copies(lane->iface);
 }
 
 /* Whether the peer's memory can be read and written now. */
-static inline int cw_lane_can_copy(struct cw_conn *lane)
+static inline bool cw_lane_can_copy(struct cw_conn *lane)
 {
     const struct cw_transport_copies *copies = lane->iface->transport->copies;
 
@@ -53,7 +53,7 @@ static inline uint32_t cw_lane_process(struct cw_conn *lane)
 }
 
 /* Passes a descriptor to the peer's process. 0: it was not passed. */
-static inline int cw_lane_pass(struct cw_conn *lane, uint64_t number, int fd)
+static inline bool cw_lane_pass(struct cw_conn *lane, uint64_t number, int fd)
 {
     const struct cw_transport_copies *copies = lane->iface->transport->copies;
 
@@ -61,7 +61,7 @@ static inline int cw_lane_pass(struct cw_conn *lane, uint64_t number, int fd)
 }
 
 /* Whether the peer accepts descriptors. */
-static inline int cw_lane_passes(struct cw_conn *lane)
+static inline bool cw_lane_passes(struct cw_conn *lane)
 {
     return cw_lane_pass(lane, 0, -1);
 }

@@ -35,7 +35,10 @@ unsigned cw_lanes_wanted(const struct ucp_worker *worker)
     const unsigned rndv = cw_lanes_for_rndv(worker), rma = cw_lanes_for_rma(worker);
     const unsigned most = (rndv > rma) ? rndv : rma;
 
-    return (most < 2) ? 0 : (most < CW_MAX_LANES) ? most : CW_MAX_LANES;
+    if (most < 2) {
+        return 0;
+    }
+    return (most < CW_MAX_LANES) ? most : CW_MAX_LANES;
 }
 
 unsigned cw_lanes_wanted_by(const struct ucp_ep *ep)
@@ -410,10 +413,10 @@ static void end_retained(struct cw_list *list, ucs_status_t status)
     }
 }
 
-int cw_lanes_stopping(const struct ucp_ep *ep)
+bool cw_lanes_stopping(const struct ucp_ep *ep)
 {
     const struct cw_lanes *lanes = ep->lanes;
-    int any = 0;
+    bool any = false;
 
     for (unsigned i = 0; lanes != NULL && i < CW_MAX_LANES; i++) {
         any |= lanes->further[i].conn != NULL && cw_lane_stopping(lanes->further[i].conn);

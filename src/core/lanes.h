@@ -124,12 +124,12 @@ static inline unsigned cw_lane_index(const struct cw_lanes *lanes, const struct 
     return (unsigned)(lane - lanes->further) + 1;
 }
 /* Whether devices move the long messages of an open endpoint by accesses to the peer's memory. */
-static inline int cw_lanes_access(const struct ucp_ep *ep)
+static inline bool cw_lanes_access(const struct ucp_ep *ep)
 {
     return cw_lane_peer_domain(ep->conn) != 0;
 }
 /* Whether a lane over this interface carries a share of long messages. */
-static inline int cw_lanes_suit(const struct cw_iface *iface, int by_access)
+static inline bool cw_lanes_suit(const struct cw_iface *iface, int by_access)
 {
     return by_access ? iface->domain != NULL : cw_iface_carries_bulk(iface);
 }
@@ -140,7 +140,7 @@ void cw_lanes_dial_failed(struct ucp_ep *ep, struct cw_further_lane *lane);
 /* Handles the packet LANE. */
 ucs_status_t cw_lanes_on_packet(struct ucp_ep *ep, const void *data, size_t length);
 /* Whether both sides know that every packet of further lanes arrived. The endpoint must be open. */
-static inline int cw_lanes_are_settled(const struct ucp_ep *ep)
+static inline bool cw_lanes_are_settled(const struct ucp_ep *ep)
 {
     return ep->lanes == NULL || (ep->lanes->num_retained == 0 && !ep->lanes->unreported);
 }
@@ -149,7 +149,7 @@ void cw_lanes_space(struct ucp_ep *ep);
 /* As cw_lane_flush of the message lane; complete when all packets of further lanes are confirmed as well. */
 ucs_status_t cw_lanes_flush(struct ucp_ep *ep, struct cw_completion *completion);
 /* Whether a further lane's device still uses memory, as cw_lane_stopping. */
-int cw_lanes_stopping(const struct ucp_ep *ep);
+bool cw_lanes_stopping(const struct ucp_ep *ep);
 /* The endpoint is closed or has failed: it has no connections any more, and retained packets end with this status. Not
  * in upcalls. */
 void cw_lanes_end(struct ucp_ep *ep, ucs_status_t status);

@@ -216,7 +216,7 @@ void cw_worker_wake(const struct ucp_worker *worker);
 
 void cw_worker_add_job(struct ucp_worker *worker, struct cw_job *job);
 
-static inline int cw_worker_has(const struct ucp_worker *worker, uint64_t feature)
+static inline bool cw_worker_has(const struct ucp_worker *worker, uint64_t feature)
 {
     return (worker->features & feature) != 0;
 }

@@ -266,13 +266,13 @@ static inline size_t cw_iface_own_address(const struct cw_iface *iface, void *bu
     return sizeof(iface->worker_uid);
 }
 
-static inline int cw_iface_is_own(const struct cw_iface *iface, const void *address, size_t length)
+static inline bool cw_iface_is_own(const struct cw_iface *iface, const void *address, size_t length)
 {
     return length == sizeof(iface->worker_uid) && memcmp(address, &iface->worker_uid, length) == 0;
 }
 
 /* Whether a payload can be received directly into its destination at the peer. */
-static inline int cw_conn_places(const struct cw_conn *conn)
+static inline bool cw_conn_places(const struct cw_conn *conn)
 {
     return conn->iface->limits.max_placed > 0;
 }
