@@ -26,7 +26,7 @@ SECONDS = 60
 HELLO = "src/wire/hello.c"
 FOREIGN = 254
 # Where a proof of the secret is one of its length, too.
-SIZED = ("src/transport/tcp/tcp_filter.h", "CW_TCP_SIZED")
+SIZED = ("src/transport/tcp/tcp_wire.h", "CW_TCP_SIZED")
 # Where each version stands, for the transports that send it.
 VERSIONS = {
     "address": ("src/wire/address.c", r"^#define VERSION (\d+)u", "shm tcp"),

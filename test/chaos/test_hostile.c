@@ -16,7 +16,6 @@
 
 #include "chaos.h"
 #include "chaos.h"
-#include "transport/tcp/tcp_addr.h"
 #include "transport/tcp/tcp_transport.h"
 #include "transport/tcp/tcp_wire.h"
 #include "wire/address.h"

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "hostile_tcp.h"
-#include "transport/tcp/tcp_addr.h"
 #include "transport/tcp/tcp_transport.h"
 #include "transport/tcp/tcp_wire.h"
 #include "wire/cm.h"

@@ -15,7 +15,7 @@
 
 #include "core/ep.h"
 #include "core/worker.h"
-#include "transport/tcp/tcp_filter.h"
+#include "transport/tcp/tcp.h"
 
 enum { WAYS = 3, CHECKSUM = 0, RAW = 0, MESSAGE = 1, RECORD = 2, KINDS = 3, QUICK_ROUNDS = 1000, MAX_ROUNDS = 100000 };
 

@@ -4,7 +4,6 @@
  */
 #include "fuzz.h"
 
-#include "transport/tcp/tcp_addr.h"
 #include "transport/tcp/tcp_wire.h"
 #include "wire/hello.h"
 #include "wire/lane.h"

@@ -15,7 +15,7 @@
 #include "os/host.h"
 #include "os/unix_socket.h"
 #include "test_log_lines.h"
-#include "transport/tcp/tcp_addr.h"
+#include "transport/tcp/tcp.h"
 
 int __real_open(const char *path, int flags, ...);
 int __wrap_open(const char *path, int flags, ...);

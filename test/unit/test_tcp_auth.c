@@ -14,7 +14,7 @@
 
 #include "test_tcp.h"
 #include "test_log_lines.h"
-#include "transport/tcp/tcp_filter.h"
+#include "transport/tcp/tcp.h"
 
 enum { OFFER_BYTES = CW_TCP_HANDSHAKE_SIZE + sizeof(struct cw_tcp_offer),
        PROOF_BYTES = CW_TCP_HANDSHAKE_SIZE + CW_TCP_PROOF_SIZE,

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "test_tcp.h"
-#include "transport/tcp/tcp_filter.h"
+#include "transport/tcp/tcp.h"
 
 enum { CHECKSUM, TLS, PAYLOAD = 1500 };
 

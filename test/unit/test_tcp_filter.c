@@ -10,7 +10,7 @@
 
 #include "test_tcp.h"
 #include "test_log_lines.h"
-#include "transport/tcp/tcp_filter.h"
+#include "transport/tcp/tcp.h"
 
 enum { STREAM = 700 };
 

@@ -13,7 +13,7 @@
 #include "test_tcp.h"
 #include "test_log_lines.h"
 #include "test_tls_peer.h"
-#include "transport/tcp/tcp_filter.h"
+#include "transport/tcp/tcp.h"
 
 enum { OFF, PSK, CERT };
 

@@ -22,13 +22,14 @@
 #include "base/log.h"
 #include "base/string.h"
 #include "os/net.h"
-#include "transport/tcp/tcp_addr.h"
+#include "os/route.h"
 #include "transport/tcp/tcp_wire.h"
 #include "transport/transport.h"
 
 #define CW_TCP_WIRE_ID 3u
 
 #define CW_TCP_MAX_IOV            16u
+#define CW_TCP_MAX_CANDIDATES     (CW_TCP_ADDRESS_MAX_HOSTS + 2u)
 #define CW_TCP_MAX_FLUSHES        4u    /* flushes pending on one connection; one more gets CW_AGAIN */
 #define CW_TCP_STREAK             8u    /* after this many events in a row a connection is the hot one */
 #define CW_TCP_MAX_FRUITLESS      1000u /* after this many receives without a byte it no longer is */
@@ -36,6 +37,15 @@
 #define CW_TCP_HELLO_TIMEOUT_NS   UINT64_C(10000000000)
 #define CW_TCP_MAX_LINGERING      64u
 #define CW_TCP_LINGER_NS          UINT64_C(10000000000) /* from when the kernel has all remaining bytes */
+
+/* The local addresses: those of the devices in use. */
+struct cw_tcp_local {
+    uint64_t netns;
+    unsigned loopback;                 /* families of the loopback device if it is in use, as in `listens` */
+    int ipv6_first;
+    unsigned num_hosts;
+    struct cw_net_interface hosts[CW_TCP_ADDRESS_MAX_HOSTS];
+};
 
 /* The protection of connections; the paths are those of the configuration. */
 struct cw_tcp_auth {
@@ -143,7 +153,7 @@ struct cw_tcp_conn {
     struct cw_listening *listening; /* of an unauthenticated peer: the listener that it connected to; NULL: the iface's
                                      * own socket */
     struct cw_tcp_handshake *handshake;
-    struct cw_tcp_filter *filter; /* NULL: bytes go to the descriptor unchanged; tcp_filter.h */
+    struct cw_tcp_filter *filter; /* NULL: bytes go to the descriptor unchanged */
     struct cw_tcp_watch *watch;   /* NULL: no keepalive */
     struct cw_tcp_tx *tx;         /* NULL: no unsent bytes */
     uint8_t *rx_frame;            /* an incomplete frame with a complete header: rx_have of rx_size bytes */
@@ -314,7 +324,25 @@ void cw_tcp_watch_notify(struct cw_tcp_conn *conn);
 /* `fire` of iface->check. */
 unsigned cw_tcp_watch_check(struct cw_alarm *alarm);
 
-/* tcp_dial.c. The slots of the transport's table. */
+/* tcp_dial.c. The families whose loopback addresses reach the peer, as in `listens`. */
+unsigned cw_tcp_shared_loopback(const struct cw_tcp_local *local, const struct cw_tcp_address *peer);
+
+/*
+ * The addresses to dial, best first (docs/operate/routes.md): loopback within the namespace, then addresses on a direct
+ * route, then those by a gateway, then those without a known route. The more specific route comes first, and the
+ * families alternate, the preferred one first. `routes` are those to the peer's hosts; NULL: unknown. Returns how many;
+ * on 0 *why is a phrase for the log.
+ */
+unsigned cw_tcp_candidates(const struct cw_tcp_local *local, const struct cw_tcp_address *peer,
+                           const struct cw_route *routes, struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES],
+                           const char **why);
+
+/* Moves the candidates that use different local devices to the front, the best one for each device, and returns their
+ * number; 1 if the devices are unknown. `routes` are those to the peer's hosts. */
+unsigned cw_tcp_paths_first(const struct cw_tcp_address *peer, const struct cw_route *routes,
+                            struct cw_net_address *candidates, unsigned count);
+
+/* The slots of the transport's table. */
 ucs_status_t cw_tcp_dial(struct cw_iface *iface, const void *address, size_t address_length, const void *hello,
                          size_t hello_length, void *user, struct cw_conn **conn_p);
 int cw_tcp_is_unseen(const struct cw_conn *conn);
@@ -329,7 +357,7 @@ unsigned cw_tcp_paths(struct cw_iface *iface, const void *address, size_t addres
 ucs_status_t cw_tcp_dial_path(struct cw_iface *iface, const void *address, size_t address_length, unsigned path,
                               const void *hello, size_t hello_length, void *user, struct cw_conn **conn_p);
 
-/* tcp_send.c. The slots of the transport's table. */
+/* tcp_data.c. The slots of the transport's table. */
 ucs_status_t cw_tcp_send_short(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length);
 ucs_status_t cw_tcp_send_bcopy(struct cw_conn *conn, uint8_t id, size_t max, cw_pack_fn pack, void *arg);
 ucs_status_t cw_tcp_send_zcopy(struct cw_conn *conn, uint8_t id, const void *header, size_t header_length,
@@ -355,7 +383,7 @@ void cw_tcp_tx_cancel(struct cw_tcp_conn *conn, ucs_status_t status, int keep_by
 /* Updates the poller interest for the current tx state. */
 void cw_tcp_tx_update_interest(struct cw_tcp_conn *conn);
 
-/* tcp_recv.c. Receives at most max_polls times and delivers packets. Adds to *events. */
+/* Receives at most max_polls times and delivers packets. Adds to *events. */
 enum cw_tcp_recv_result { CW_TCP_RECV_DRY, CW_TCP_RECV_MORE, CW_TCP_RECV_ENDED };
 enum cw_tcp_recv_result cw_tcp_recv(struct cw_tcp_conn *conn, unsigned max_polls, unsigned *events);
 
@@ -370,5 +398,96 @@ ucs_status_t cw_tcp_cm_answer(struct cw_conn *conn, struct cw_iface *iface, int 
                               size_t reply_length);
 int cw_tcp_cm_carries(struct cw_conn *conn, struct cw_iface *iface);
 void cw_tcp_cm_ends(struct cw_conn *conn, struct cw_net_address *local, struct cw_net_address *peer);
+
+/* ---- filters ---- */
+
+/*
+ * Filters protect TCP connections: proof of identity, checksums, TLS (docs/operate/security.md). A filter sits between
+ * the transport and the descriptor: all bytes sent and received go through the functions below. An unprotected
+ * connection has no filter and pays one branch. Both sides agree on the protection before the handshake, while the peer
+ * is still unauthenticated (docs/WIRE.md).
+ *
+ * A filter may buffer bytes that it has read from the descriptor and that the transport has not received yet. It is
+ * then on iface->unread, and progress receives them, because the descriptor does not become readable for them.
+ *
+ * A filter detects bytes dropped in transit only by the bytes behind them. A watched connection that has sent bytes and
+ * then none for a while therefore sends empty frames, at least as long as any record that its peer may be waiting for:
+ * the record is then complete, and its check fails.
+ */
+struct cw_tcp_filter {
+    const struct cw_tcp_filter_ops *ops;
+    struct cw_tcp_conn *conn;
+    struct cw_list unread; /* in iface->unread, or alone */
+    size_t said;        /* bytes sent that no empty frame has followed yet */
+    size_t seen;        /* `said` at the last check */
+    const char *why;    /* the reason of an error, as the end of a sentence about the peer; NULL: see errno */
+    uint8_t has_unread; /* receive again although the descriptor may not be readable */
+};
+
+/* Results are those of os/net.h, and -EBADMSG for bytes that the peer did not send. The caller retries bytes that were
+ * not accepted, unchanged, and perhaps with more behind them. */
+struct cw_tcp_filter_ops {
+    /* 1: done; 0: call again when the descriptor is readable; -EINPROGRESS: when it is writable; other errors. NULL:
+     * the filter has no handshake. */
+    int (*handshake)(struct cw_tcp_filter *filter);
+    ssize_t (*sendv)(struct cw_tcp_filter *filter, const struct iovec *iov, unsigned count);
+    /* Only verified bytes are written to iov. */
+    ssize_t (*recvv)(struct cw_tcp_filter *filter, const struct iovec *iov, unsigned count);
+    void (*free)(struct cw_tcp_filter *filter);
+};
+
+/* Slow paths of connections that have a filter. */
+ssize_t cw_tcp_filter_sendv(struct cw_tcp_conn *conn, const struct iovec *iov, unsigned count);
+ssize_t cw_tcp_filter_recvv(struct cw_tcp_conn *conn, const struct iovec *iov, unsigned count);
+ssize_t cw_tcp_filter_send(struct cw_tcp_conn *conn, const void *data, size_t length);
+ssize_t cw_tcp_filter_recv(struct cw_tcp_conn *conn, void *data, size_t length);
+
+/* Removes the filter from the connection and frees it. */
+void cw_tcp_filter_free(struct cw_tcp_conn *conn);
+/* The connection leaves its iface, or has moved to another one. */
+void cw_tcp_filter_leave(struct cw_tcp_conn *conn);
+void cw_tcp_filter_enter(struct cw_tcp_conn *conn);
+/* From progress, when iface->unread is not empty. */
+unsigned cw_tcp_filter_progress(struct cw_tcp_iface *iface);
+
+/* Checks an open, watched connection with a filter: sends the empty frames if nothing was sent since the last check.
+ * True if another check is needed. */
+bool cw_tcp_filter_check(struct cw_tcp_conn *conn);
+
+/* The protection that a worker demands of every connection. */
+struct cw_tcp_security {
+    uint8_t protection;               /* enum cw_tcp_protection */
+    const struct cw_openssl *openssl; /* NULL: not needed */
+    struct cw_tls_context *tls;       /* NULL: not needed */
+    uint8_t secret[32];               /* derived from the key */
+    char why[320];                    /* buffer for a composed message */
+    uint8_t *spare_in;                /* cached buffer of a filter with checksums, or NULL */
+};
+
+/* The error of the connection, as the end of a sentence about the peer. */
+const char *cw_tcp_filter_reason(const struct cw_tcp_conn *conn, ssize_t error);
+
+/* tcp_security.c. On errors, which it logs, the worker must not be created: UCS_ERR_INVALID_PARAM for settings that
+ * cannot be met, UCS_ERR_UNSUPPORTED for a function that the machine lacks. */
+ucs_status_t cw_tcp_security_new(const struct cw_tcp_auth *auth, struct cw_tcp_security **security_p);
+void cw_tcp_security_free(struct cw_tcp_security *security);
+/* Computes the keyed hash of the claim, 32 bytes. 0: OpenSSL fails. */
+struct cw_tcp_claim;
+int cw_tcp_prove(const struct cw_tcp_security *security, const struct cw_tcp_claim *claim, uint8_t *proof);
+
+/* One step of the agreement of a connection in HANDSHAKE or UNAUTH. Returns NULL, or the reason of the failure, which
+ * was also sent to the peer if that can help. *done_p: the handshake comes next, through the filter if there is one. */
+const char *cw_tcp_agree_begin(struct cw_tcp_conn *conn);
+const char *cw_tcp_agree_dialled(struct cw_tcp_conn *conn, int *done_p, ucs_status_t *status_p);
+const char *cw_tcp_agree_accepted(struct cw_tcp_conn *conn, int *done_p);
+/* Whether the failure is only that the dialler closed without a message, as it does if its dial loses to ours. */
+int cw_tcp_agree_was_left(const struct cw_tcp_conn *conn, const char *wrong);
+/* Whether the agreement is complete; an unprotected connection needs none. */
+int cw_tcp_agreed(const struct cw_tcp_conn *conn);
+
+/* NULL: no memory. */
+struct cw_tls_context;
+struct cw_tcp_filter *cw_tcp_filter_crc_new(int dialled);
+struct cw_tcp_filter *cw_tcp_filter_tls_new(struct cw_tls_context *context, int fd, int dialled);
 
 #endif

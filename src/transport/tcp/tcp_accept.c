@@ -9,7 +9,7 @@
  * The key of handshakes at a listener of the program is 0, which distinguishes them from handshakes for a worker
  * (docs/change/client-server.md).
  */
-#include "transport/tcp/tcp_filter.h"
+#include "transport/tcp/tcp.h"
 
 #include <errno.h>
 #include <stdbool.h>

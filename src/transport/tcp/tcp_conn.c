@@ -12,7 +12,7 @@
  * time. It is safe for bytes that are already in flight, so it replaces the checks while the program sleeps: they need
  * not wake it then.
  */
-#include "transport/tcp/tcp_filter.h"
+#include "transport/tcp/tcp.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
  * and its direction, so that missing, duplicated and reflected records are detected, too. If the kernel accepts only a
  * part of a record, the next send begins with its missing bytes.
  */
-#include "transport/tcp/tcp_filter.h"
+#include "transport/tcp/tcp.h"
 
 #include <errno.h>
 #include <stdlib.h>

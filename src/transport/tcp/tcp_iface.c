@@ -2,7 +2,7 @@
 /*
  * The TCP transport's table and iface: settings, network interfaces, open, address, progress.
  */
-#include "transport/tcp/tcp_filter.h"
+#include "transport/tcp/tcp.h"
 #include "transport/tcp/tcp_transport.h"
 
 #include <assert.h>

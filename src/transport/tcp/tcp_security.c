@@ -9,7 +9,7 @@
  * negotiated, so there is no downgrade attack. A side that disagrees sends the reason and closes the connection. The
  * messages are read into handshake->in, which the handshake itself uses afterwards.
  */
-#include "transport/tcp/tcp_filter.h"
+#include "transport/tcp/tcp.h"
 
 #include <endian.h>
 #include <errno.h>

@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "base/crc32c.h"
+#include "os/net.h"
 #include "transport/transport.h"
 
 /* Before the answer arrives, the dialler sends no frames except empty ones. CW_TCP_PACKET_MAX and CW_TCP_PLACED_MAX are
@@ -218,5 +219,50 @@ static inline int cw_tcp_record_decode(const void *from, uint64_t number, uint32
     *sum_p = le32toh(head[1]);
     return le32toh(head[2]) == cw_tcp_record_check(head, number) && *length_p > 0 && *length_p <= CW_TCP_RECORD_MAX;
 }
+
+/* How a connection is protected: bits. */
+enum cw_tcp_protection {
+    CW_TCP_PLAIN = 0,
+    CW_TCP_CHECKSUM = 1,
+    CW_TCP_SECRET = 2,  /* both prove knowledge of the key, by hashes */
+    CW_TCP_TLS_PSK = 4, /* both prove knowledge of the key, by TLS */
+    CW_TCP_TLS_CERT = 8,
+    CW_TCP_SIZED = 16   /* with SECRET, TLS_PSK: the proof covers the key's length. Peers of release 1.0 never set it,
+                         * and are refused */
+};
+
+/*
+ * Addresses, in network byte order.
+ *
+ *   OFFSET SIZE MEANING
+ *        0    2 port
+ *        2    8 network namespace (os/host.h): a worker in it is reached by loopback; or all bits of that inverted: it
+ *               is reached by the addresses alone
+ *       10    4 key, which the dialler has to name: the port may belong to another process by then
+ *       14    1 1: listens on IPv4; 2: listens on IPv6
+ *       15    1 number of addresses: IPv4 in the lower half, IPv6 in the upper; 8 in all at most
+ *       16  4*n IPv4 addresses, then 16 * n IPv6 addresses, each kind in order of preference
+ *
+ * Loopback addresses are not listed. Each worker of a process has its own port.
+ */
+#define CW_TCP_ADDRESS_MAX_HOSTS 8u
+#define CW_TCP_ADDRESS_HEAD      16u
+#define CW_TCP_ADDRESS_MAX       (CW_TCP_ADDRESS_HEAD + CW_TCP_ADDRESS_MAX_HOSTS * 16u)
+
+enum { CW_TCP_LISTENS_IPV4 = 1, CW_TCP_LISTENS_IPV6 = 2 };
+
+struct cw_tcp_address {
+    uint16_t port;
+    uint64_t netns;
+    uint32_t key;
+    unsigned listens;
+    unsigned num_hosts;
+    struct cw_net_address hosts[CW_TCP_ADDRESS_MAX_HOSTS]; /* with the port */
+};
+
+/* Returns the length, at most CW_TCP_ADDRESS_MAX. Preserves the order of the hosts within a family. */
+size_t cw_tcp_address_encode(const struct cw_tcp_address *address, uint8_t *to);
+/* NULL, or the error in these bytes, which are untrusted. */
+const char *cw_tcp_address_decode(const void *from, size_t length, struct cw_tcp_address *address);
 
 #endif
