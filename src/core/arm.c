@@ -29,7 +29,7 @@ static ucs_status_t prepare(struct ucp_worker *worker, const struct cw_iface *ex
     struct cw_iface *iface;
     unsigned i;
 
-    worker->poll_always = 1;
+    worker->polling.always = 1;
     if (!cw_list_empty(&worker->reap) || !cw_list_empty(&worker->jobs)) {
         return UCS_ERR_BUSY;
     }

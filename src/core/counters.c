@@ -35,7 +35,7 @@ void cw_counters_open(struct ucp_worker *worker)
     void *ptr;
 
     if ((!worker->context->config->counters && trace == 0) ||
-        cw_segment_show(CW_COUNTERS_NAME, head + trace, &worker->page_fd, &ptr) != UCS_OK) {
+        cw_segment_show(CW_COUNTERS_NAME, head + trace, &worker->observed.page_fd, &ptr) != UCS_OK) {
         return;
     }
     page = ptr;
@@ -47,8 +47,8 @@ void cw_counters_open(struct ucp_worker *worker)
                                  .trace_offset = (trace > 0) ? head : 0,
                                  .trace_length = trace};
     memcpy(page->name, worker->name, sizeof(page->name));
-    worker->page = page;
-    worker->page_length = head + trace;
+    worker->observed.page = page;
+    worker->observed.page_length = head + trace;
     if (trace > 0) {
         cw_trace_open(worker, (char *)ptr + head, num_events);
     }
@@ -81,7 +81,7 @@ static unsigned index_of(struct ucp_worker *worker, const char *name)
 
 void cw_counters_ready(struct ucp_worker *worker)
 {
-    struct cw_counters_page *page = worker->page;
+    struct cw_counters_page *page = worker->observed.page;
     unsigned i;
 
     for (i = 0; i < worker->num_ifaces; i++) {
@@ -119,12 +119,12 @@ static void keep_events(const struct ucp_worker *worker)
     char path[512];
     int fd, failed;
 
-    if (worker->trace == NULL || worker->page->magic == 0 || pattern[0] == '\0') {
+    if (worker->trace == NULL || worker->observed.page->magic == 0 || pattern[0] == '\0') {
         return;
     }
     cw_write_signals_hold(&signals);
     fd = create_file(path, sizeof(path), pattern);
-    failed = fd < 0 || cw_file_write_all(fd, worker->page, worker->page_length) != 0;
+    failed = fd < 0 || cw_file_write_all(fd, worker->observed.page, worker->observed.page_length) != 0;
     if (failed) {
         cw_warn("cannot write the trace of worker %s to '%s': %s; check UCX_TRACE_FILE", worker->name, path,
                 strerror(errno));
@@ -140,9 +140,9 @@ void cw_counters_close(struct ucp_worker *worker)
     cw_queues_close(worker);
     keep_events(worker);
     cw_trace_close(worker);
-    if (worker->page != NULL) {
-        cw_segment_hide(worker->page_fd, worker->page, worker->page_length);
-        worker->page = NULL;
+    if (worker->observed.page != NULL) {
+        cw_segment_hide(worker->observed.page_fd, worker->observed.page, worker->observed.page_length);
+        worker->observed.page = NULL;
     }
 }
 
@@ -157,7 +157,7 @@ static void store(uint64_t *to, const uint64_t *from, unsigned count)
 
 void cw_counters_write(struct ucp_worker *worker)
 {
-    struct cw_counters_page *page = worker->page;
+    struct cw_counters_page *page = worker->observed.page;
     struct cw_counters *counts = &worker->counts;
     const uint64_t sequence = page->sequence;
     unsigned i;

@@ -14,9 +14,9 @@
 
 static void hide(struct ucp_worker *worker)
 {
-    if (worker->queues != NULL) {
-        cw_segment_hide(worker->queues_fd, worker->queues, worker->queues_length);
-        worker->queues = NULL;
+    if (worker->observed.queues != NULL) {
+        cw_segment_hide(worker->observed.queues_fd, worker->observed.queues, worker->observed.queues_length);
+        worker->observed.queues = NULL;
     }
 }
 
@@ -39,14 +39,14 @@ static void answer(struct ucp_worker *worker, uint64_t now_ns)
     const size_t page = cw_memory_page();
     void *ptr;
 
-    worker->queues_length = (size + page - 1) / page * page;
-    if (cw_segment_show(CW_QUEUES_NAME, worker->queues_length, &worker->queues_fd, &ptr) != UCS_OK) {
+    worker->observed.queues_length = (size + page - 1) / page * page;
+    if (cw_segment_show(CW_QUEUES_NAME, worker->observed.queues_length, &worker->observed.queues_fd, &ptr) != UCS_OK) {
         return;
     }
-    worker->queues = ptr;
-    *worker->queues = head;
-    worker->handlers->worker_queues(worker, worker->queues);
-    __atomic_store_n(&worker->queues->magic, CW_QUEUES_MAGIC, __ATOMIC_RELEASE);
+    worker->observed.queues = ptr;
+    *worker->observed.queues = head;
+    worker->handlers->worker_queues(worker, worker->observed.queues);
+    __atomic_store_n(&worker->observed.queues->magic, CW_QUEUES_MAGIC, __ATOMIC_RELEASE);
 }
 
 void cw_queues_poll(struct ucp_worker *worker)
@@ -54,13 +54,13 @@ void cw_queues_poll(struct ucp_worker *worker)
     const uint64_t now_ns = cw_clock_ns();
 
     worker->moment = (uint32_t)(now_ns >> CW_MOMENT_SHIFT);
-    if (worker->moment - worker->queues_polled < POLL_MOMENTS || worker->handlers->worker_queues == NULL) {
+    if (worker->moment - worker->observed.queues_polled < POLL_MOMENTS || worker->handlers->worker_queues == NULL) {
         return;
     }
-    worker->queues_polled = worker->moment;
-    if (!cw_segment_is_locked(worker->page_fd)) {
+    worker->observed.queues_polled = worker->moment;
+    if (!cw_segment_is_locked(worker->observed.page_fd)) {
         hide(worker);
-    } else if (worker->queues == NULL || now_ns - worker->queues->written_ns > ANSWER_LASTS) {
+    } else if (worker->observed.queues == NULL || now_ns - worker->observed.queues->written_ns > ANSWER_LASTS) {
         hide(worker);
         answer(worker, now_ns);
     }

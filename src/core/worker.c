@@ -425,7 +425,8 @@ static CW_INLINE void search_others(struct ucp_worker *worker, uint64_t ticks)
     if (busy != worker->yield_policy.busy_rounds) {
         worker->yield_policy.busy_rounds = busy;
         worker->yield_policy.idle_since = ticks;
-    } else if (cw_unlikely(ticks - worker->last_ticks > CW_CLOCK_TICKS_SHORT / 2 || worker->yield_policy.yields > 0)) {
+    } else if (cw_unlikely(ticks - worker->polling.clock > CW_CLOCK_TICKS_SHORT / 2 ||
+                           worker->yield_policy.yields > 0)) {
         cw_worker_try_yield(worker, ticks);
     }
 }
@@ -439,17 +440,17 @@ static CW_NOINLINE unsigned poll_and_pace(struct ucp_worker *worker, uint64_t no
     uint64_t gap = 0, cost = end - now;
 
     if (count > 0) {
-        worker->event_ticks = end;
+        worker->polling.found = end;
         cost = 0; /* the time went to the events */
     }
-    if (busy != worker->polled_busy) {
+    if (busy != worker->polling.busy_rounds) {
         gap = (BUSY_SHARE * cost > CW_CLOCK_TICKS_SHORT) ? BUSY_SHARE * cost : CW_CLOCK_TICKS_SHORT;
     } else if (count == 0) {
-        gap = (end - worker->event_ticks) / QUIET_SHARE;
+        gap = (end - worker->polling.found) / QUIET_SHARE;
         gap = (gap > cost) ? gap : cost;
     }
-    worker->polled_busy = busy;
-    worker->next_poll_ticks = end + ((gap < LATEST_POLL) ? gap : LATEST_POLL);
+    worker->polling.busy_rounds = busy;
+    worker->polling.next = end + ((gap < LATEST_POLL) ? gap : LATEST_POLL);
     return count;
 }
 
@@ -457,19 +458,20 @@ static CW_NOINLINE unsigned poll_and_pace(struct ucp_worker *worker, uint64_t no
  * only some of them do it. */
 static CW_INLINE unsigned poll_idle(struct ucp_worker *worker)
 {
+    struct cw_polling *polling = &worker->polling;
     uint64_t now;
 
-    if (cw_likely(!worker->poll_always && worker->num_connecting == 0)) {
-        if (worker->rounds_to_clock > 0) {
-            worker->rounds_to_clock--;
+    if (cw_likely(!polling->always && worker->num_connecting == 0)) {
+        if (polling->rounds_to_clock > 0) {
+            polling->rounds_to_clock--;
             return 0;
         }
         now = cw_clock_ticks();
-        worker->rounds_to_clock = (now - worker->last_ticks < CW_CLOCK_TICKS_SHORT / 8) ? ROUNDS_PER_CLOCK - 1 : 0;
+        polling->rounds_to_clock = (now - polling->clock < CW_CLOCK_TICKS_SHORT / 8) ? ROUNDS_PER_CLOCK - 1 : 0;
         search_others(worker, now);
-        worker->last_ticks = now;
+        polling->clock = now;
         /* whatever the counter did */
-        return (worker->next_poll_ticks - now - 1 < LATEST_POLL) ? 0 : poll_and_pace(worker, now);
+        return (polling->next - now - 1 < LATEST_POLL) ? 0 : poll_and_pace(worker, now);
     }
     return poll_descriptors(worker, 0);
 }

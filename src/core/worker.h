@@ -92,6 +92,27 @@ struct cw_sleeps {
     unsigned next_rest;             /* ... and the number granted after the next poll that finds nothing */
 };
 
+/* When an idle worker polls its descriptors (core/worker.c); times in ticks. */
+struct cw_polling {
+    uint64_t next;                  /* when it polls next */
+    uint64_t found;                 /* when a poll last found something */
+    uint64_t busy_rounds;           /* rounds with packets up to the last poll */
+    uint64_t clock;                 /* when an idle round last read the clock ... */
+    unsigned rounds_to_clock;       /* ... and how many of the next idle rounds do not read it */
+    int always;                     /* the program sleeps between messages: poll whenever idle */
+};
+
+/* Memory in which other processes read the worker. */
+struct cw_observed {
+    struct cw_counters_page *page;  /* core/counters.h: `counts`; NULL: none */
+    size_t page_length;
+    int page_fd;
+    int queues_fd;
+    struct cw_queues *queues;       /* core/queues.h; NULL: no process requests them */
+    size_t queues_length;
+    uint32_t queues_polled;         /* the moment when the worker last checked for such a process */
+};
+
 /* GPU drivers map device memory in granules of this size. */
 #define CW_WORKER_GRANULE_SHIFT 21
 #define CW_WORKER_GRANULES      64u
@@ -118,16 +139,11 @@ struct ucp_worker {
     uint32_t moment;                    /* when the counters were last published, in units of CW_MOMENT_SHIFT: the
                                            reference for the age of receives and messages */
     uint64_t round;                     /* of progress */
-    uint64_t next_poll_ticks;           /* when an idle worker next polls its descriptors */
-    uint64_t event_ticks;               /* when polling last found something */
-    uint64_t polled_busy;               /* rounds with packets up to the last poll */
-    uint64_t last_ticks;                /* the ticks when an idle round last read the clock ... */
-    unsigned rounds_to_clock;           /* ... and how many of the next idle rounds do not read it */
+    struct cw_polling polling;
     uint64_t idle_rounds;
     unsigned num_connecting;            /* endpoints DIALING or WAITING: each idle round polls descriptors */
     unsigned num_waiting;               /* endpoints WAITING: `redial` is armed */
     struct cw_alarm redial;
-    int poll_always;                    /* the program sleeps between messages: poll descriptors whenever idle */
     struct cw_poller *poller;
     struct cw_request_pool requests;
     struct cw_list reap;                /* endpoints whose connections are to be closed or that are to be freed, from
@@ -160,17 +176,11 @@ struct ucp_worker {
     uint64_t client_id;
     int user_epoll_fd;                  /* -1: none */
     char name[CW_NAME_MAX];
-    struct cw_counters_page *page;      /* the memory in which other processes read `counts`; NULL: none */
-    struct cw_queues *queues;           /* core/queues.h; NULL: no process requests them */
-    size_t queues_length;
-    int queues_fd;
-    uint32_t queues_polled;             /* the moment when the worker last checked for such a process */
+    struct cw_observed observed;
     struct cw_trace *trace;             /* NULL: off */
     struct cw_sleeps sleeps;
     struct cw_yield_policy yield_policy;
     struct cw_failover_iface **failover; /* core/failover/lane.c: an entry for each of `ifaces`; NULL: not needed */
-    size_t page_length;
-    int page_fd;
     uint64_t loaded;                    /* atomic: what the process had loaded when `checked_attr` was set */
     uintptr_t host[CW_WORKER_GRANULES]; /* atomic: granules of the host's memory; cw_call_is_host */
     struct cw_counters counts;
@@ -271,7 +281,7 @@ static inline void cw_trace_note(const struct cw_request *request, enum cw_trace
 /* Publishes the counts so far to readers. */
 static inline void cw_counters_publish(struct ucp_worker *worker)
 {
-    if (worker->page != NULL) {
+    if (worker->observed.page != NULL) {
         cw_counters_write(worker);
     }
 }

@@ -102,7 +102,7 @@ static ucs_status_t access_go_on(struct cw_request *request)
     if (status == UCS_INPROGRESS && access->stripes == NULL && !get->fetching) { /* the device can order writes behind
                                                                                     it */
         get->fetching = 1;
-        cw_op_ep(request->ep)->rma->num_fetching++;
+        cw_op_ep(request->ep)->rma->late.fetching++;
     }
     return status;
 }

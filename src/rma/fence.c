@@ -17,9 +17,9 @@ static void draw_line(struct cw_rma *rma)
     if (rma->replies > 0) {
         rma->sent_mark++;
     }
-    if (rma->num_late > 0) {
-        rma->late_first = 0;
-        rma->late_end = UINT64_MAX;
+    if (rma->late.count > 0) {
+        rma->late.first = 0;
+        rma->late.end = UINT64_MAX;
     }
     rma->fence_mark = rma->sent_mark;
 }

@@ -152,7 +152,7 @@ ucs_status_t cw_rma_admit(struct cw_rma *rma, uint64_t address, uint64_t length,
 
 ucs_status_t cw_rma_admit_device(struct cw_rma *rma, uint64_t address, uint64_t length, unsigned *flags_p)
 {
-    const int device_waits = cw_rma_is_late(rma, address, length) && rma->num_fetching == rma->num_late;
+    const int device_waits = cw_rma_is_late(rma, address, length) && rma->late.fetching == rma->late.count;
 
     *flags_p = device_waits ? CW_ACCESS_AFTER_FETCHES : 0;
     return cw_rma_admit(rma, address, length, !device_waits);
@@ -295,8 +295,8 @@ ucs_status_t cw_rma_on_flush(struct ucp_ep *ep, const void *data, size_t length 
     memcpy(&flush, data, sizeof(flush));
     answer.flush_id = flush.flush_id;
     if (cw_op_ep(ep)->rma != NULL) {
-        answer.status = (int32_t)htole32((uint32_t)cw_op_ep(ep)->rma->refused);
-        cw_op_ep(ep)->rma->refused = UCS_OK;
+        answer.status = (int32_t)htole32((uint32_t)cw_op_ep(ep)->rma->serving.refused);
+        cw_op_ep(ep)->rma->serving.refused = UCS_OK;
     }
     return cw_rma_answer(ep, CW_PACKET_FLUSHED, &answer, sizeof(answer));
 }

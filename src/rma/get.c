@@ -23,7 +23,7 @@ static void release(struct cw_request *request)
         rma->replies--;
     }
     if (rma != NULL && get->late) {
-        rma->num_fetching -= get->fetching;
+        rma->late.fetching -= get->fetching;
         cw_rma_late_remove(rma);
     }
     cw_rkey_release(get->rkey);

@@ -18,8 +18,8 @@ struct cw_get {
     uint8_t asked;     /* GET was sent */
     uint8_t no_copies; /* copies between processes do not work */
     uint8_t forced;    /* FORCE_IMM_CMPL */
-    uint8_t late;      /* counted in rma->num_late */
-    uint8_t fetching;  /* counted in rma->num_fetching */
+    uint8_t late;      /* counted in rma->late.count */
+    uint8_t fetching;  /* counted in rma->late.fetching */
     uint8_t accepts;   /* CW_WIRE_GET_NAME, CW_WIRE_GET_CHUNKS: what the target may answer */
 };
 

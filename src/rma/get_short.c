@@ -41,7 +41,7 @@ static void release(struct cw_request *request)
     struct cw_rma *rma = cw_op_ep(request->ep)->rma;
 
     if (rma != NULL) {
-        rma->num_fetching--;
+        rma->late.fetching--;
         cw_rma_late_remove(rma);
     }
     cw_rma_end(request->ep, get->generation);
@@ -84,7 +84,7 @@ ucs_status_ptr_t cw_get_short(struct ucp_ep *ep, void *buffer, size_t length, ui
     request->flags |= CW_REQUEST_TYPED; /* host memory */
     request->outstanding++;
     cw_list_add_tail(&ep->inflight, &request->link);
-    cw_op_ep(ep)->rma->num_fetching++;
+    cw_op_ep(ep)->rma->late.fetching++;
     cw_rma_late_add(cw_op_ep(ep)->rma, address, length);
     cw_trace_note(request, CW_TRACE_BEGIN, CW_COUNT_GET_RECEIVED, 0, length);
     cw_trace_note(request, CW_TRACE_PATH, CW_TRACE_DEVICE, 0, length);

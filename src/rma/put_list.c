@@ -26,10 +26,10 @@ static struct cw_put_places *places_of(struct ucp_ep *ep)
 {
     struct cw_rma *rma = cw_rma_get(ep);
 
-    if (rma != NULL && rma->places == NULL) {
-        rma->places = calloc(1, sizeof(*rma->places));
+    if (rma != NULL && rma->serving.places == NULL) {
+        rma->serving.places = calloc(1, sizeof(*rma->serving.places));
     }
-    return (rma != NULL) ? rma->places : NULL;
+    return (rma != NULL) ? rma->serving.places : NULL;
 }
 
 /* Returns 0 on a protocol violation. */
@@ -81,7 +81,7 @@ ucs_status_t cw_put_list_on_packet(struct ucp_ep *ep, const void *data, size_t l
 
 unsigned cw_put_list_place(struct ucp_ep *ep, const void *header, size_t length, struct iovec *iov)
 {
-    struct cw_put_places *places = (cw_op_ep(ep)->rma != NULL) ? cw_op_ep(ep)->rma->places : NULL;
+    struct cw_put_places *places = (cw_op_ep(ep)->rma != NULL) ? cw_op_ep(ep)->rma->serving.places : NULL;
     struct cw_wire_put_list_data data;
     ucs_status_t status;
     void *memory = NULL;
@@ -142,7 +142,7 @@ static void let_go(struct ucp_context *context, struct cw_put_places *places)
 
 void cw_put_list_placed(struct ucp_ep *ep, const void *header CW_UNUSED, size_t length)
 {
-    struct cw_put_places *places = (cw_op_ep(ep)->rma != NULL) ? cw_op_ep(ep)->rma->places : NULL;
+    struct cw_put_places *places = (cw_op_ep(ep)->rma != NULL) ? cw_op_ep(ep)->rma->serving.places : NULL;
     ucs_status_t status = UCS_OK;
 
     if (places == NULL || !places->placing) {

@@ -315,17 +315,17 @@ ucs_status_t cw_rma_target_begin(struct ucp_ep *ep)
     if (rma == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    if (rma->serving >= CW_RMA_WINDOW) {
+    if (rma->serving.answers >= CW_RMA_WINDOW) {
         return UCS_ERR_IO_ERROR;
     }
-    rma->serving++;
+    rma->serving.answers++;
     return UCS_OK;
 }
 
 void cw_rma_target_end(struct ucp_ep *ep)
 {
     if (cw_op_ep(ep)->rma != NULL) {
-        cw_op_ep(ep)->rma->serving--;
+        cw_op_ep(ep)->rma->serving.answers--;
     }
 }
 
@@ -370,8 +370,8 @@ void cw_rma_refuse(struct ucp_ep *ep, uint64_t address, uint64_t length, ucs_sta
                        why);
     if (rma == NULL || status == UCS_ERR_CONNECTION_RESET) {
         cw_ep_fail(ep, (rma == NULL) ? UCS_ERR_NO_MEMORY : status);
-    } else if (rma->refused == UCS_OK) {
-        rma->refused = status;
+    } else if (rma->serving.refused == UCS_OK) {
+        rma->serving.refused = status;
     }
 }
 
@@ -398,7 +398,7 @@ struct cw_rma *cw_rma_get(struct ucp_ep *ep)
     }
     rma->ep = ep;
     rma->error = UCS_OK;
-    rma->refused = UCS_OK;
+    rma->serving.refused = UCS_OK;
     rma->job.run = run_job;
     rma->no_packets = !ep->worker->context->config->proto_emulation_enable;
     start_counters(rma);
@@ -429,7 +429,7 @@ void cw_rma_ep_ended(struct ucp_ep *ep, ucs_status_t status)
     }
     cw_op_ep(ep)->rma = NULL;
     ep->busy = 0;
-    cw_put_list_free(ep->worker->context, rma->places);
+    cw_put_list_free(ep->worker->context, rma->serving.places);
     cw_list_remove(&rma->job.link);
     cw_list_remove(&rma->link);
     free(rma);

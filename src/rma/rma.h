@@ -19,6 +19,21 @@ struct cw_rma_state {
     struct cw_list all; /* struct cw_rma of all endpoints that have one */
 };
 
+/* Gets whose data is read after the call. */
+struct cw_rma_late {
+    uint32_t count;
+    uint32_t fetching;       /* those of them whose accesses the device of the lane has all accepted */
+    uint64_t first;          /* the range that holds the memory of all of them */
+    uint64_t end;
+};
+
+/* The state of the target. */
+struct cw_rma_serving {
+    uint32_t answers;             /* not yet sent to the peer; at most CW_RMA_WINDOW */
+    ucs_status_t refused;         /* status of a refusal since the peer's last FLUSH */
+    struct cw_put_places *places; /* destinations of a put of many pieces; NULL: none arrived yet */
+};
+
 /* At most one per endpoint, created by the first operation that is not direct, or by the first operation of the peer
  * that cannot be answered at once. */
 struct cw_rma {
@@ -36,19 +51,14 @@ struct cw_rma {
     uint64_t asked_mark;     /* sent_mark when the last FLUSH was sent */
     uint64_t acked_mark;     /* sent_mark up to which packets are confirmed */
     uint64_t fence_mark;     /* sent_mark at the last fence; may lag by any number of packets */
-    uint32_t num_late;       /* gets whose data is read after the call */
-    uint32_t num_fetching;   /* those of them whose accesses the device of the lane has all accepted */
-    uint64_t late_first;     /* the range that holds the memory of all late gets */
-    uint64_t late_end;
-    uint32_t serving;             /* as target: answers not yet sent to the peer; at most CW_RMA_WINDOW */
-    uint32_t passed;              /* passed fences that still block active messages */
-    struct cw_put_places *places; /* as target: destinations of a put of many pieces; NULL: none arrived yet */
-    uint8_t unflushed;    /* the device has short puts with no completion requested yet */
+    struct cw_rma_late late;
+    struct cw_rma_serving serving;
+    uint32_t passed;         /* passed fences that still block active messages */
+    uint8_t unflushed;       /* the device has short puts with no completion requested yet */
     uint8_t running;
-    uint8_t no_packets;   /* as initiator: UCX_PROTO_EMULATION_ENABLE=n */
-    uint8_t fencing;      /* fence.c: the call is running */
-    ucs_status_t error;   /* as initiator: status of a refused operation, for the next flush */
-    ucs_status_t refused; /* as target: status of a refusal since the peer's last FLUSH */
+    uint8_t no_packets;      /* UCX_PROTO_EMULATION_ENABLE=n */
+    uint8_t fencing;         /* fence.c: the call is running */
+    ucs_status_t error;      /* status of a refused operation, for the next flush */
 };
 
 /* NULL: out of memory. */
@@ -106,24 +116,24 @@ static inline int cw_rma_confirmed(const struct cw_rma *rma)
 /* Whether a write to this range would change bytes that a get has yet to read. */
 static inline int cw_rma_is_late(const struct cw_rma *rma, uint64_t address, uint64_t length)
 {
-    return rma->num_late > 0 && address < rma->late_end && rma->late_first < address + length;
+    return rma->late.count > 0 && address < rma->late.end && rma->late.first < address + length;
 }
 
 /* cw_rma_late_add: a get becomes late. cw_rma_late_remove: a late get has ended. */
 static inline void cw_rma_late_add(struct cw_rma *rma, uint64_t address, uint64_t length)
 {
-    if (rma->num_late++ == 0) {
-        rma->late_first = address;
-        rma->late_end = address + length;
+    if (rma->late.count++ == 0) {
+        rma->late.first = address;
+        rma->late.end = address + length;
         return;
     }
-    rma->late_first = (address < rma->late_first) ? address : rma->late_first;
-    rma->late_end = (address + length > rma->late_end) ? address + length : rma->late_end;
+    rma->late.first = (address < rma->late.first) ? address : rma->late.first;
+    rma->late.end = (address + length > rma->late.end) ? address + length : rma->late.end;
 }
 
 static inline void cw_rma_late_remove(struct cw_rma *rma)
 {
-    rma->num_late--;
+    rma->late.count--;
     if (cw_unlikely(!cw_list_empty(&rma->queue))) {
         cw_rma_kick(rma);
     }

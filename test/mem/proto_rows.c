@@ -96,7 +96,7 @@ unsigned cw_proto_ways(const char *words, enum cw_proto_operation operation)
 void cw_proto_rings_open(struct cw_proto_rings *rings, const struct cw_pair *pair)
 {
     for (int i = 0; i < pair->count; i++) {
-        const struct cw_counters_page *page = pair->sides[i].worker->page;
+        const struct cw_counters_page *page = pair->sides[i].worker->observed.page;
 
         assert_non_null(page);
         assert_true(page->trace_offset != 0);

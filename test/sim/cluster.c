@@ -419,8 +419,8 @@ static void pace(struct cw_cluster *cluster, struct ucp_worker *worker)
     const uint64_t chance = cw_hash_mix((cluster->seed << 32) ^ ++cluster->num_steps);
 
     if (cw_cluster_is_simulated()) {
-        worker->next_poll_ticks = 0;
-        worker->rounds_to_clock = chance % (UINT64_C(1) << cluster->seed % 5) != 0;
+        worker->polling.next = 0;
+        worker->polling.rounds_to_clock = chance % (UINT64_C(1) << cluster->seed % 5) != 0;
     }
 }
 

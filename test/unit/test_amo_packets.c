@@ -315,7 +315,7 @@ TEST_WITH(test_flood, setup, teardown)
     packet.reply_id = htole64(12345);
     for (unsigned i = 0; i < 10000000 && ep->state == CW_EP_OPEN; i++) {
         feed(CW_PACKET_AMO, &packet, sizeof(packet));
-        assert_true(ep->state != CW_EP_OPEN || cw_op_ep(ep)->rma->serving <= CW_RMA_WINDOW);
+        assert_true(ep->state != CW_EP_OPEN || cw_op_ep(ep)->rma->serving.answers <= CW_RMA_WINDOW);
     }
     is_lost();
 }

@@ -178,7 +178,7 @@ TEST(test_get_answers)
     id = ask(&get, 1000);
     feed_refused(id, UCS_ERR_INVALID_PARAM);
     assert_int_equal(finish(get), UCS_ERR_INVALID_PARAM);
-    assert_int_equal(cw_op_ep(ep)->rma->replies + cw_op_ep(ep)->rma->num_late, 0);
+    assert_int_equal(cw_op_ep(ep)->rma->replies + cw_op_ep(ep)->rma->late.count, 0);
     check_local(0);
     end(1);
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]) + 3; i++) {

@@ -202,7 +202,7 @@ TEST(test_announced_put)
     check_rest(100, 900);
     assert_int_equal(memory[GUARD + 100], 0xee);
     assert_int_equal(memory[GUARD + 999], 0xee);
-    assert_int_equal(cw_op_ep(ep)->rma->serving, 0);
+    assert_int_equal(cw_op_ep(ep)->rma->serving.answers, 0);
     feed_data(id, 0, 1);
     check_rest(100, 900);
     end(0);
@@ -258,7 +258,7 @@ TEST(test_announced_put_refused)
         assert_int_equal(count_packets(CW_PACKET_RNDV_READY), 0);
         assert_int_equal(word_of(sent_packet(CW_PACKET_RNDV_DONE), 0), SEND_ID);
         assert_int_equal(status_of(CW_PACKET_RNDV_DONE), (i == OUTSIDE) ? UCS_ERR_INVALID_PARAM : UCS_ERR_INVALID_ADDR);
-        assert_int_equal(cw_op_ep(ep)->rma->serving, 0);
+        assert_int_equal(cw_op_ep(ep)->rma->serving.answers, 0);
         end(1);
     }
 }
@@ -281,7 +281,7 @@ TEST(test_get)
                 assert_in_range(records[k].length, whole ? 9 : 17, small ? 144 : 400);
             }
             assert_memory_equal(sent, memory + GUARD, lengths[i]);
-            assert_true(cw_op_ep(ep)->rma == NULL || cw_op_ep(ep)->rma->serving == 0);
+            assert_true(cw_op_ep(ep)->rma == NULL || cw_op_ep(ep)->rma->serving.answers == 0);
             end(1);
         }
     }
