@@ -25,7 +25,7 @@ struct cw_am_handler {
     uint8_t is_old;
     uint8_t is_set;
     /* computed from the fields above and from the worker's am_alignment: */
-    uint8_t has_wishes;              /* the handler requests persistent or aligned data, so it may need a copy */
+    uint8_t has_demands;             /* the handler requests persistent or aligned data, so it may need a copy */
     uint8_t is_fast;                 /* is set, is of the current interface, and requests no attributes of the data */
 };
 
@@ -46,7 +46,7 @@ struct cw_am_state {
     struct cw_am_current *current;   /* NULL: none */
     struct cw_list retained;         /* each struct cw_am_desc that the program holds and no endpoint lists */
     struct cw_list through;          /* receives that progress completes later, the oldest first: recv.c */
-    struct cw_job tell;              /* the job that completes them */
+    struct cw_job job;               /* the job that completes them */
 };
 
 void cw_am_init(struct cw_am_state *state, uint64_t seed);

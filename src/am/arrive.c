@@ -104,7 +104,7 @@ static void deliver_borrowed(const struct cw_am_handler *handler, const struct m
 }
 
 /* Whether the handler may get the data in place, in the packet. */
-static bool is_as_wished(const struct cw_am_handler *handler, const struct message *message)
+static bool is_suitable(const struct cw_am_handler *handler, const struct message *message)
 {
     return !handler->persistent && ((uintptr_t)message->data & (message->ep->worker->am_alignment - 1)) == 0;
 }
@@ -186,7 +186,7 @@ ucs_status_t cw_am_on_eager(struct ucp_ep *ep, const void *data, size_t length)
     if (cw_unlikely(handler == NULL)) {
         return UCS_OK;
     }
-    if (!handler->has_wishes || is_as_wished(handler, &message)) {
+    if (!handler->has_demands || is_suitable(handler, &message)) {
         deliver_borrowed(handler, &message);
         return UCS_OK;
     }

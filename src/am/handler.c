@@ -19,7 +19,7 @@ void cw_am_init(struct cw_am_state *state, uint64_t seed)
     cw_hash_init(&state->sparse, seed);
     cw_list_init(&state->retained);
     cw_list_init(&state->through);
-    cw_list_init(&state->tell.link);
+    cw_list_init(&state->job.link);
 }
 
 static struct sparse_handler *find_sparse(const struct cw_am_state *state, uint16_t id)
@@ -96,8 +96,8 @@ ucs_status_t cw_am_set_handler(struct ucp_worker *worker, uint16_t id, const str
     struct cw_am_state *state = worker->am;
     struct cw_am_handler made = *handler;
 
-    made.has_wishes = handler->persistent || worker->am_alignment > 1;
-    made.is_fast = handler->is_set && !handler->is_old && !made.has_wishes;
+    made.has_demands = handler->persistent || worker->am_alignment > 1;
+    made.is_fast = handler->is_set && !handler->is_old && !made.has_demands;
     return (id < MAX_DENSE) ? set_dense(state, id, &made) : set_sparse(state, id, &made);
 }
 

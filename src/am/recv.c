@@ -82,7 +82,7 @@ void cw_am_desc_use(struct cw_am_desc *desc)
 }
 
 /* Completes a receive that is on state->through. */
-static void tell(struct cw_list *link)
+static void complete_one(struct cw_list *link)
 {
     struct cw_request *request = cw_container_of(link, struct cw_request, link);
     const struct cw_am_recv_state *state = cw_request_state(request);
@@ -92,9 +92,9 @@ static void tell(struct cw_list *link)
 }
 
 /* Completes the receives of earlier rounds of progress. Receives of this round wait for a later one. */
-static bool tell_all(struct cw_job *job)
+static bool complete_all(struct cw_job *job)
 {
-    struct cw_am_state *am = cw_container_of(job, struct cw_am_state, tell);
+    struct cw_am_state *am = cw_container_of(job, struct cw_am_state, job);
     const struct cw_am_recv_state *state;
     struct cw_request *request;
 
@@ -107,7 +107,7 @@ static bool tell_all(struct cw_job *job)
             }
             return true;
         }
-        tell(&request->link);
+        complete_one(&request->link);
     }
     return true;
 }
@@ -117,7 +117,7 @@ void cw_am_cleanup(struct cw_am_state *state)
     struct cw_list *link;
 
     while (!cw_list_empty(&state->through)) {
-        tell(state->through.next);
+        complete_one(state->through.next);
     }
     while ((link = cw_list_pop_head(&state->retained)) != NULL) {
         cw_am_desc_free(cw_container_of(link, struct cw_am_desc, in.link));
@@ -247,9 +247,9 @@ static ucs_status_ptr_t complete_announced(struct cw_request *request, const ucp
     state->round = request->worker->round;
     state->status = status;
     cw_list_add_tail(&am->through, &request->link);
-    if (cw_list_empty(&am->tell.link)) {
-        am->tell.run = tell_all;
-        cw_worker_add_job(request->worker, &am->tell);
+    if (cw_list_empty(&am->job.link)) {
+        am->job.run = complete_all;
+        cw_worker_add_job(request->worker, &am->job);
     }
     return cw_request_handle(request);
 }

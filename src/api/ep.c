@@ -147,7 +147,7 @@ static const struct cw_iface *iface_of(ucp_ep_h ep)
 }
 
 /* Fills the next entry for a lane, if the program's array has space for one more. */
-static void tell_transport(const struct cw_iface *iface, ucp_transports_t *transports, unsigned space)
+static void add_transport(const struct cw_iface *iface, ucp_transports_t *transports, unsigned space)
 {
     const ucp_transport_entry_t entry = {.transport_name = cw_iface_name(iface), .device_name = cw_iface_device(iface)};
     const size_t size = (transports->entry_size < sizeof(entry)) ? transports->entry_size : sizeof(entry);
@@ -169,10 +169,10 @@ static void query_transports(ucp_ep_h ep, ucp_transports_t *transports)
     if (iface == NULL) {
         return;
     }
-    tell_transport(iface, transports, space);
+    add_transport(iface, transports, space);
     for (i = 0; ep->lanes != NULL && i < CW_MAX_LANES; i++) {
         if (ep->lanes->further[i].state == CW_FURTHER_OPEN) {
-            tell_transport(ep->lanes->further[i].conn->iface, transports, space);
+            add_transport(ep->lanes->further[i].conn->iface, transports, space);
         }
     }
 }

@@ -82,7 +82,7 @@ static ucs_status_t read_all(const struct cw_config_variables *environment, cons
 
 /* With the lock held. libucs starts with the same defaults, and is not called if nothing was set: most programs never
  * use it, and would load its pages for this call alone. */
-static void tell_log(void)
+static void apply_log(void)
 {
     cw_log_set_level((enum cw_log_level)state.values.log_level);
     cw_log_set_filter(state.values.log_file_filter);
@@ -92,7 +92,7 @@ static void tell_log(void)
 }
 
 /* With the lock held. */
-static void tell_log_file(void)
+static void apply_log_file(void)
 {
     cw_log_set_file(state.values.log_file, state.values.log_file_size, state.values.log_file_rotate);
     if (state.is_set[CW_GLOBAL_log_file] || state.is_set[CW_GLOBAL_log_file_size] ||
@@ -125,7 +125,7 @@ static void take_changes(void)
         free(text);
     }
     state.changes = changes;
-    tell_log();
+    apply_log();
 }
 
 ucs_status_t cw_config_global_init(void)
@@ -152,8 +152,8 @@ ucs_status_t cw_config_global_init(void)
     status = read_all(&environment, files, &problems);
     if (status == UCS_OK) {
         state.is_read = 1;
-        tell_log();
-        tell_log_file();
+        apply_log();
+        apply_log_file();
         take_changes();
     }
 out_free:
@@ -187,7 +187,7 @@ ucs_status_t cw_config_global_set(const struct cw_setting *setting, const char *
     cw_value_release(&setting->spec, member_of(setting));
     memcpy(member_of(setting), &parsed, cw_value_size(setting->spec.type));
     state.is_set[setting - cw_global_settings] = 1;
-    tell_log();
+    apply_log();
     (void)pthread_mutex_unlock(&state.lock);
     return UCS_OK;
 }

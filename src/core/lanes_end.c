@@ -43,7 +43,7 @@ int cw_lanes_placing(struct ucp_ep *ep, const struct cw_conn *conn, uint8_t id, 
 /* ---- confirming ---- */
 
 /* 0: no tx space. The packet is sent before queued requests, because it belongs to none of them. */
-static int tell(struct cw_lanes *lanes, struct cw_further_lane *lane, enum cw_wire_lane_kind kind)
+static int report(struct cw_lanes *lanes, struct cw_further_lane *lane, enum cw_wire_lane_kind kind)
 {
     const struct cw_wire_lane packet = {.kind = (uint8_t)kind,
                                   .lane = (uint8_t)cw_lane_index(lanes, lane),
@@ -59,9 +59,9 @@ static int tell(struct cw_lanes *lanes, struct cw_further_lane *lane, enum cw_wi
     return 1;
 }
 
-static void tell_end(struct cw_lanes *lanes, struct cw_further_lane *lane)
+static void report_end(struct cw_lanes *lanes, struct cw_further_lane *lane)
 {
-    if (!lane->reported_end && tell(lanes, lane, CW_WIRE_LANE_END)) {
+    if (!lane->reported_end && report(lanes, lane, CW_WIRE_LANE_END)) {
         lane->reported_end = 1;
     }
 }
@@ -161,7 +161,7 @@ void cw_lanes_lane_failed(struct cw_lanes *lanes, struct cw_further_lane *lane, 
     }
     drop(lanes, lane);
     cw_ep_release_blocked_later(ep); /* an access that waited for tx space of this lane uses another one */
-    tell_end(lanes, lane);
+    report_end(lanes, lane);
     if (!settle(lanes, lane)) {
         impossible(lanes, lane);
         cw_ep_fail(ep, UCS_ERR_IO_ERROR);
@@ -198,7 +198,7 @@ int cw_lanes_heard_end(struct cw_lanes *lanes, struct cw_further_lane *lane, uin
     if (ep->lanes != lanes || ep->state != CW_EP_OPEN) {
         return 1; /* a completion has closed the endpoint */
     }
-    tell_end(lanes, lane);
+    report_end(lanes, lane);
     if (!settle(lanes, lane)) {
         impossible(lanes, lane);
         return 0;
@@ -252,7 +252,7 @@ void cw_lanes_placed(struct ucp_ep *ep, const struct cw_conn *conn, const void *
         }
     }
     lane->taken += length;
-    (void)tell(ep->lanes, lane, CW_WIRE_LANE_TAKEN);
+    (void)report(ep->lanes, lane, CW_WIRE_LANE_TAKEN);
 }
 
 void cw_lanes_announce(struct cw_lanes *lanes)
@@ -264,13 +264,13 @@ void cw_lanes_announce(struct cw_lanes *lanes)
     for (i = 0; i < CW_MAX_LANES && lanes->ep->state == CW_EP_OPEN; i++) {
         lane = &lanes->further[i];
         if (lane->state == CW_FURTHER_ENDED) {
-            tell_end(lanes, lane);
+            report_end(lanes, lane);
             if (!settle(lanes, lane)) {
                 impossible(lanes, lane);
                 cw_ep_fail(lanes->ep, UCS_ERR_IO_ERROR);
             }
         } else if (lane->taken != lane->reported) {
-            (void)tell(lanes, lane, CW_WIRE_LANE_TAKEN);
+            (void)report(lanes, lane, CW_WIRE_LANE_TAKEN);
         }
     }
 }

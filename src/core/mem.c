@@ -38,10 +38,10 @@ static struct cw_validity_page *validity_page_new(void)
 {
     const size_t length = cw_memory_page();
     const unsigned count = (unsigned)(length / sizeof(uint64_t));
-    const struct cw_memory_wish wish = {.length = length, .huge = CW_MEMORY_SMALL};
+    const struct cw_memory_spec spec = {.length = length, .huge = CW_MEMORY_SMALL};
     struct cw_validity_page *page = malloc(sizeof(*page) + count * sizeof(page->free[0]));
 
-    if (page == NULL || cw_memory_allocate(&wish, &page->memory) != UCS_OK) {
+    if (page == NULL || cw_memory_allocate(&spec, &page->memory) != UCS_OK) {
         free(page);
         return NULL;
     }

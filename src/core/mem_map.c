@@ -28,69 +28,69 @@ static int stands_for_shared(const char *method)
            (fnmatch(method + 3, "posix", 0) == 0 || fnmatch(method + 3, "sysv", 0) == 0);
 }
 
-static ucs_status_t allocate_huge_first(struct cw_memory_wish *wish, int mode, struct cw_memory *memory)
+static ucs_status_t allocate_huge_first(struct cw_memory_spec *spec, int mode, struct cw_memory *memory)
 {
     const size_t least = (mode == CW_YES) ? HUGE_WORTH / 8 : HUGE_WORTH;
 
-    if (mode != CW_NO && wish->length >= least) {
-        wish->huge = CW_MEMORY_RESERVED;
-        if (cw_md_host.allocate(&cw_md_host, wish, memory) == UCS_OK) {
+    if (mode != CW_NO && spec->length >= least) {
+        spec->huge = CW_MEMORY_RESERVED;
+        if (cw_md_host.allocate(&cw_md_host, spec, memory) == UCS_OK) {
             return UCS_OK;
         }
     }
-    wish->huge = (mode == CW_NO) ? CW_MEMORY_SMALL : CW_MEMORY_TRANSPARENT;
-    return cw_md_host.allocate(&cw_md_host, wish, memory);
+    spec->huge = (mode == CW_NO) ? CW_MEMORY_SMALL : CW_MEMORY_TRANSPARENT;
+    return cw_md_host.allocate(&cw_md_host, spec, memory);
 }
 
-static ucs_status_t try_method(const struct ucp_context *context, const char *method, struct cw_memory_wish *wish,
+static ucs_status_t try_method(const struct ucp_context *context, const char *method, struct cw_memory_spec *spec,
                                struct cw_memory *memory)
 {
-    wish->shareable = stands_for_shared(method);
-    if (wish->shareable) {
+    spec->shareable = stands_for_shared(method);
+    if (spec->shareable) {
         return cw_context_allows(context, "posix") ?
-               allocate_huge_first(wish, context->config->posix_hugetlb_mode, memory) : UCS_ERR_UNSUPPORTED;
+               allocate_huge_first(spec, context->config->posix_hugetlb_mode, memory) : UCS_ERR_UNSUPPORTED;
     }
-    wish->huge = (strcmp(method, "thp") == 0) ? CW_MEMORY_TRANSPARENT : CW_MEMORY_SMALL;
+    spec->huge = (strcmp(method, "thp") == 0) ? CW_MEMORY_TRANSPARENT : CW_MEMORY_SMALL;
     if (strcmp(method, "huge") == 0) {
-        wish->huge = CW_MEMORY_RESERVED;
+        spec->huge = CW_MEMORY_RESERVED;
     }
-    if (strncmp(method, "md:", 3) == 0 || (wish->huge == CW_MEMORY_TRANSPARENT && wish->length < HUGE_WORTH / 8)) {
+    if (strncmp(method, "md:", 3) == 0 || (spec->huge == CW_MEMORY_TRANSPARENT && spec->length < HUGE_WORTH / 8)) {
         return UCS_ERR_UNSUPPORTED;
     }
-    return cw_md_host.allocate(&cw_md_host, wish, memory);
+    return cw_md_host.allocate(&cw_md_host, spec, memory);
 }
 
-static ucs_status_t allocate_device(const struct cw_memory_wish *wish, struct ucp_mem *mem)
+static ucs_status_t allocate_device(const struct cw_memory_spec *spec, struct ucp_mem *mem)
 {
-    if (wish->fixed || mem->md->allocate(mem->md, wish, &mem->memory) != UCS_OK) {
+    if (spec->fixed || mem->md->allocate(mem->md, spec, &mem->memory) != UCS_OK) {
         mem->memory.ptr = NULL;
-        cw_error("cannot allocate %zu bytes of memory domain %s: %s", wish->length, mem->md->name,
-                 wish->fixed ? "it chooses the address itself, without UCP_MEM_MAP_FIXED" : "out of memory");
+        cw_error("cannot allocate %zu bytes of memory domain %s: %s", spec->length, mem->md->name,
+                 spec->fixed ? "it chooses the address itself, without UCP_MEM_MAP_FIXED" : "out of memory");
         return UCS_ERR_NO_MEMORY;
     }
     mem->method = mem->md->name;
     return UCS_OK;
 }
 
-static ucs_status_t allocate(const struct ucp_context *context, struct cw_memory_wish *wish, struct ucp_mem *mem)
+static ucs_status_t allocate(const struct ucp_context *context, struct cw_memory_spec *spec, struct ucp_mem *mem)
 {
     const struct cw_name_list *methods = &context->config->alloc_prio;
     unsigned i;
 
     for (i = 0; i < methods->count; i++) {
-        if (try_method(context, methods->names[i], wish, &mem->memory) == UCS_OK) {
-            mem->method = (wish->shareable) ? ((wish->huge == CW_MEMORY_RESERVED) ? "posix, huge pages" : "posix") :
+        if (try_method(context, methods->names[i], spec, &mem->memory) == UCS_OK) {
+            mem->method = (spec->shareable) ? ((spec->huge == CW_MEMORY_RESERVED) ? "posix, huge pages" : "posix") :
                           methods->names[i];
             return UCS_OK;
         }
     }
     mem->memory.ptr = NULL;
-    if (wish->fixed) {
-        cw_error("cannot allocate %zu bytes at %p: the kernel refused this address range", wish->length,
-                 wish->address);
+    if (spec->fixed) {
+        cw_error("cannot allocate %zu bytes at %p: the kernel refused this address range", spec->length,
+                 spec->address);
     } else {
         cw_error("cannot allocate %zu bytes: all methods of UCX_ALLOC_PRIO failed; request less or allow more "
-                 "methods", wish->length);
+                 "methods", spec->length);
     }
     return UCS_ERR_NO_MEMORY;
 }
@@ -213,7 +213,7 @@ static ucs_status_t import(struct ucp_context *context, const void *exported, st
 /* Obtains the memory of a region and the range of its key; its entry in the table follows later. */
 static ucs_status_t obtain(struct ucp_context *context, const struct order *order, struct ucp_mem *mem)
 {
-    struct cw_memory_wish wish = {.address = order->address,
+    struct cw_memory_spec spec = {.address = order->address,
                                   .fixed = (order->flags & UCP_MEM_MAP_FIXED) != 0,
                                   .length = order->length,
                                   .type = (ucs_memory_type_t)order->memory_type};
@@ -228,7 +228,7 @@ static ucs_status_t obtain(struct ucp_context *context, const struct order *orde
         return UCS_OK;
     }
     if (order->flags & UCP_MEM_MAP_ALLOCATE) {
-        status = (mem->md == &cw_md_host) ? allocate(context, &wish, mem) : allocate_device(&wish, mem);
+        status = (mem->md == &cw_md_host) ? allocate(context, &spec, mem) : allocate_device(&spec, mem);
         mem->key.address = (uintptr_t)mem->memory.ptr;
         mem->key.length = mem->memory.length;
         return status;

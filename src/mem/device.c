@@ -31,7 +31,7 @@ static const char device_helps[] =
     "nvidia_peermem";
 
 /* Logs each reason once. */
-static void tell(const struct cw_domain *domain, const char *what, const char *why)
+static void log_once(const struct cw_domain *domain, const char *what, const char *why)
 {
     static const char *logged[MOST_REASONS]; /* atomic: reasons already logged */
     const char *expected;
@@ -67,7 +67,7 @@ int cw_device_regs_accept(const struct cw_domain *domain, ucs_memory_type_t type
     }
     md = cw_md_of_type(type);
     if (md != NULL && md->export_span != NULL && domain->attr.device_helps != NULL) {
-        tell(domain, md->name, domain->attr.device_helps);
+        log_once(domain, md->name, domain->attr.device_helps);
     }
     return 0;
 }
@@ -122,7 +122,7 @@ static ucs_status_t reg(struct cw_device_regs *regs, const struct order *order, 
         status = UCS_ERR_INVALID_ADDR;
     }
     if (status == UCS_ERR_UNSUPPORTED || status == UCS_ERR_INVALID_ADDR) {
-        tell(domain, order->md->name, why);
+        log_once(domain, order->md->name, why);
         status = UCS_ERR_UNSUPPORTED;
     }
     return status;

@@ -19,10 +19,10 @@ static void host_query(const struct cw_md *md CW_UNUSED, struct cw_md_attr *attr
                                .key_length = sizeof(struct cw_md_part)};
 }
 
-static ucs_status_t host_allocate(const struct cw_md *md CW_UNUSED, const struct cw_memory_wish *wish,
+static ucs_status_t host_allocate(const struct cw_md *md CW_UNUSED, const struct cw_memory_spec *spec,
                                   struct cw_memory *memory)
 {
-    return cw_memory_allocate(wish, memory);
+    return cw_memory_allocate(spec, memory);
 }
 
 static void host_release(const struct cw_md *md CW_UNUSED, struct cw_memory *memory)

@@ -98,7 +98,7 @@ struct cw_md {
     void (*query)(const struct cw_md *md, struct cw_md_attr *attr);
 
     /* Allocates zeroed memory. UCS_ERR_NO_MEMORY: as for cw_memory_allocate. */
-    ucs_status_t (*allocate)(const struct cw_md *md, const struct cw_memory_wish *wish, struct cw_memory *memory);
+    ucs_status_t (*allocate)(const struct cw_md *md, const struct cw_memory_spec *spec, struct cw_memory *memory);
     /* Releases memory from allocate or attach. */
     void (*release)(const struct cw_md *md, struct cw_memory *memory);
     /* Registers the program's memory until dereg, which is NULL if there is nothing to undo. UCS_ERR_INVALID_ADDR: the

@@ -20,22 +20,22 @@ static int has_name(const char *path, const char *soname)
     return strlen(base) >= length && memcmp(base, soname, length) == 0;
 }
 
-struct look {
+struct search {
     const char *const *sonames;
     unsigned long long seen; /* how many objects had been loaded at the previous check */
     unsigned long long now;
 };
 
 /* 1: one of the names matches. */
-static int look_at(struct dl_phdr_info *info, size_t size, void *argument)
+static int is_sought(struct dl_phdr_info *info, size_t size, void *argument)
 {
-    struct look *look = argument;
+    struct search *search = argument;
     unsigned i;
 
     (void)size;
-    look->now = info->dlpi_adds;
-    for (i = 0; look->now != look->seen && look->sonames[i] != NULL; i++) {
-        if (has_name(info->dlpi_name, look->sonames[i])) {
+    search->now = info->dlpi_adds;
+    for (i = 0; search->now != search->seen && search->sonames[i] != NULL; i++) {
+        if (has_name(info->dlpi_name, search->sonames[i])) {
             return 1;
         }
     }
@@ -60,18 +60,18 @@ unsigned long long cw_library_number(void)
 /* dlopen searches all directories for a library that is not loaded, which takes longer than the rest of ucp_init. */
 void *cw_library_loaded(const char *const *sonames, unsigned *index_p, unsigned long long *seen)
 {
-    struct look look = {.sonames = sonames, .seen = *seen};
+    struct search search = {.sonames = sonames, .seen = *seen};
     void *library = NULL;
     unsigned i;
 
-    if (dl_iterate_phdr(look_at, &look) != 0) {
+    if (dl_iterate_phdr(is_sought, &search) != 0) {
         for (i = 0; library == NULL && sonames[i] != NULL; i++) {
             library = dlopen(sonames[i], RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
             *index_p = i;
             (void)dlerror();
         }
     }
-    *seen = look.now;
+    *seen = search.now;
     return library;
 }
 

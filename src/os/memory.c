@@ -76,15 +76,15 @@ static void *map_aligned(size_t length, int fd)
     return ptr;
 }
 
-static ucs_status_t map_data(const struct cw_memory_wish *wish, struct cw_memory *memory)
+static ucs_status_t map_data(const struct cw_memory_spec *spec, struct cw_memory *memory)
 {
-    const int huge = (wish->huge == CW_MEMORY_RESERVED) ? MAP_HUGETLB : 0;
+    const int huge = (spec->huge == CW_MEMORY_RESERVED) ? MAP_HUGETLB : 0;
     const int shared = (memory->fd < 0) ? MAP_PRIVATE | MAP_ANONYMOUS | huge : MAP_SHARED;
-    const int joined = wish->huge == CW_MEMORY_TRANSPARENT && memory->length >= HUGE_PAGE;
+    const int joined = spec->huge == CW_MEMORY_TRANSPARENT && memory->length >= HUGE_PAGE;
     void *ptr;
 
-    if (wish->address != NULL || wish->fixed) {
-        ptr = mmap(wish->address, memory->length, PROT_READ | PROT_WRITE, shared | (wish->fixed ? MAP_FIXED : 0),
+    if (spec->address != NULL || spec->fixed) {
+        ptr = mmap(spec->address, memory->length, PROT_READ | PROT_WRITE, shared | (spec->fixed ? MAP_FIXED : 0),
                    memory->fd, 0);
     } else if (joined) {
         ptr = map_aligned(memory->length, memory->fd);
@@ -92,7 +92,7 @@ static ucs_status_t map_data(const struct cw_memory_wish *wish, struct cw_memory
         ptr = mmap(NULL, memory->length, PROT_READ | PROT_WRITE, shared, memory->fd, 0);
     }
     if (ptr == MAP_FAILED) {
-        cw_debug("cannot map %zu bytes at %p: %m", memory->length, wish->address);
+        cw_debug("cannot map %zu bytes at %p: %m", memory->length, spec->address);
         return UCS_ERR_NO_MEMORY;
     }
     if (joined) {
@@ -143,16 +143,16 @@ static int make_file(const struct cw_memory *memory, enum cw_memory_huge huge)
     return fd;
 }
 
-static ucs_status_t allocate_shareable(const struct cw_memory_wish *wish, struct cw_memory *memory)
+static ucs_status_t allocate_shareable(const struct cw_memory_spec *spec, struct cw_memory *memory)
 {
     void *trailer;
 
-    memory->fd = make_file(memory, wish->huge);
+    memory->fd = make_file(memory, spec->huge);
     if (memory->fd < 0) {
         cw_debug("cannot create shareable memory of %zu bytes: %m", memory->length);
         return UCS_ERR_NO_MEMORY;
     }
-    if (map_data(wish, memory) != UCS_OK) {
+    if (map_data(spec, memory) != UCS_OK) {
         close(memory->fd);
         return UCS_ERR_NO_MEMORY;
     }
@@ -167,16 +167,16 @@ static ucs_status_t allocate_shareable(const struct cw_memory_wish *wish, struct
     return UCS_OK;
 }
 
-ucs_status_t cw_memory_allocate(const struct cw_memory_wish *wish, struct cw_memory *memory)
+ucs_status_t cw_memory_allocate(const struct cw_memory_spec *spec, struct cw_memory *memory)
 {
-    *memory = (struct cw_memory){.page = (wish->huge == CW_MEMORY_RESERVED) ? HUGE_PAGE : cw_memory_page(), .fd = -1};
-    if (!round_up(wish->length, memory->page, &memory->length)) {
+    *memory = (struct cw_memory){.page = (spec->huge == CW_MEMORY_RESERVED) ? HUGE_PAGE : cw_memory_page(), .fd = -1};
+    if (!round_up(spec->length, memory->page, &memory->length)) {
         return UCS_ERR_NO_MEMORY;
     }
-    if (wish->shareable) {
-        return allocate_shareable(wish, memory);
+    if (spec->shareable) {
+        return allocate_shareable(spec, memory);
     }
-    return map_data(wish, memory);
+    return map_data(spec, memory);
 }
 
 /* The id of the mount of a descriptor's file; -1: unknown. */

@@ -20,7 +20,7 @@ enum cw_memory_huge {
     CW_MEMORY_RESERVED      /* pages from the kernel's pool of huge pages, or failure */
 };
 
-struct cw_memory_wish {
+struct cw_memory_spec {
     void *address;          /* NULL: anywhere */
     int fixed;              /* exactly at `address`, which is page-aligned, replacing the mapping there; 0: `address` is
                                a hint */
@@ -40,7 +40,7 @@ struct cw_memory {
 
 /* Zeroed memory. UCS_ERR_NO_MEMORY: the kernel refuses it (also at a fixed address). Errors are logged at level debug
  * only, because the caller may have an alternative. With a fixed address the previous mapping may be lost. */
-ucs_status_t cw_memory_allocate(const struct cw_memory_wish *wish, struct cw_memory *memory);
+ucs_status_t cw_memory_allocate(const struct cw_memory_spec *spec, struct cw_memory *memory);
 
 /*
  * Maps shareable memory of a process (also of this one), whose data has `length` bytes. `pid` and `fd` may be any

@@ -40,7 +40,7 @@ static int device_socket(void)
 }
 
 /* Reads name and flags of a device; a device that has gone meanwhile has no flags. */
-static void look_up(struct listing *listing, int index)
+static void read_device(struct listing *listing, int index)
 {
     struct ifreq request = {.ifr_ifindex = index};
 
@@ -77,7 +77,7 @@ static void take_address(struct listing *listing, const struct nlmsghdr *header)
     if (length < 0 || (message->ifa_family != AF_INET && message->ifa_family != AF_INET6)) {
         return;
     }
-    look_up(listing, (int)message->ifa_index);
+    read_device(listing, (int)message->ifa_index);
     memcpy(entry.name, listing->name, sizeof(entry.name));
     for (; RTA_OK(attribute, length); attribute = RTA_NEXT(attribute, length)) {
         if (attribute->rta_type == IFA_LABEL) { /* the name of one of several addresses: eth0:1 */

@@ -214,7 +214,7 @@ void cw_watch_end(struct cw_watch *watch)
     watch->is_seen = 0;
 }
 
-static void tell(struct cw_watch *watch, ucs_status_t status, const char *why)
+static void notify(struct cw_watch *watch, ucs_status_t status, const char *why)
 {
     cw_watch_end(watch);
     watch->ended(watch, status, why);
@@ -246,7 +246,7 @@ static int start(struct cw_watch *watch)
 static void not_there(struct cw_watch *watch, int error)
 {
     if (error == -ECONNREFUSED && watch->asked > 0) {
-        tell(watch, UCS_ERR_CONNECTION_RESET, "the process ended");
+        notify(watch, UCS_ERR_CONNECTION_RESET, "the process ended");
     } else {
         cw_debug("cannot watch a peer's process by TCP: %s", strerror(-error));
         cw_watch_end(watch);
@@ -294,7 +294,7 @@ static unsigned watch_ready(struct cw_poll_item *item, unsigned events)
         return 0;
     }
     if (result == -ETIMEDOUT || result == -EHOSTUNREACH || result == -ENETUNREACH) {
-        tell(watch, UCS_ERR_ENDPOINT_TIMEOUT, "its machine stopped responding");
+        notify(watch, UCS_ERR_ENDPOINT_TIMEOUT, "its machine stopped responding");
     } else if (result <= 0) {
         ask(watch);
     } else {

@@ -310,7 +310,7 @@ static const struct cw_send_kind get_named_kind = {
 };
 
 /* Whether this side may send the name of the memory, or use chunks. */
-static bool may_tell(struct ucp_ep *ep, const struct cw_send *send, const struct get *get)
+static bool may_announce(struct ucp_ep *ep, const struct cw_send *send, const struct get *get)
 {
     return ((get->accepts & CW_WIRE_GET_NAME) && cw_ipc_is_possible(ep, &send->cursor, (size_t)get->length)) ||
            ((get->accepts & CW_WIRE_GET_CHUNKS) && cw_chunks_are_possible(ep, &send->cursor, (size_t)get->length));
@@ -330,7 +330,7 @@ static void start_sending(struct ucp_ep *ep, struct cw_request *request, struct 
     send->pin = pin;
     send->receive_id = get->receive_id;
     send->rndv.piece = get->piece;
-    if (cw_unlikely(get->accepts) && may_tell(ep, send, get) &&
+    if (cw_unlikely(get->accepts) && may_announce(ep, send, get) &&
         cw_idmap_add(&ep->worker->ids, request, &send->id) == UCS_OK) {
         send->kind = &get_named_kind;
         send->named = 1;

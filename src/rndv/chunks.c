@@ -65,7 +65,7 @@ void cw_chunks_decode(const void *data, struct cw_wire_rndv_chunk *packet)
     packet->size = le32toh(packet->size);
 }
 
-static void look_at(struct cw_chunks *chunks, uint64_t at_ns)
+static void poll_at(struct cw_chunks *chunks, uint64_t at_ns)
 {
     cw_poller_alarm_set(chunks->ep->worker->poller, &chunks->alarm, at_ns);
 }
@@ -112,7 +112,7 @@ static unsigned fire(struct cw_alarm *alarm)
         return 1;
     }
     if (chunks->count > 0) {
-        look_at(chunks, cw_clock_ns() + cw_chunk_poll_ns(chunks->ep->worker));
+        poll_at(chunks, cw_clock_ns() + cw_chunk_poll_ns(chunks->ep->worker));
     }
     return done;
 }
@@ -140,7 +140,7 @@ struct cw_chunks *cw_chunks_begin(struct ucp_ep *ep, uint64_t send_id, const str
 static void give_up(struct cw_chunks *chunks, ucs_status_t status)
 {
     chunks->status = (chunks->status == UCS_OK) ? status : chunks->status;
-    look_at(chunks, cw_clock_ns());
+    poll_at(chunks, cw_clock_ns());
 }
 
 static void begin_copy(struct cw_chunks *chunks, struct cw_chunk *chunk, const struct cw_wire_rndv_chunk *packet)
@@ -157,7 +157,7 @@ static void begin_copy(struct cw_chunks *chunks, struct cw_chunk *chunk, const s
     if (status != UCS_OK && status != UCS_INPROGRESS) {
         give_up(chunks, status);
     } else if (chunks->count == 1) {
-        look_at(chunks, cw_clock_ns() + cw_chunk_poll_ns(chunks->ep->worker));
+        poll_at(chunks, cw_clock_ns() + cw_chunk_poll_ns(chunks->ep->worker));
     }
 }
 

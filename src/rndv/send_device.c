@@ -108,7 +108,7 @@ size_t cw_send_device_name(struct cw_request *request, size_t space, uint8_t byt
 
 /* Reports to the receiver that the bytes are written, or that they will not be. The receiver decides how the transfer
  * continues. */
-static void tell(struct cw_request *request, ucs_status_t status)
+static void notify_receiver(struct cw_request *request, ucs_status_t status)
 {
     struct cw_send *send = cw_request_state(request);
     const struct cw_wire_rndv_copied packet = {.receive_id = htole64(send->access->receive_id),
@@ -123,7 +123,7 @@ static void tell(struct cw_request *request, ucs_status_t status)
 static void ended(struct cw_request *request, ucs_status_t status)
 {
     if (request->ep->state == CW_EP_OPEN) {
-        tell(request, status);
+        notify_receiver(request, status);
     }
 }
 
@@ -148,7 +148,7 @@ static ucs_status_t go_on(struct cw_request *request)
     }
     status = cw_access_begun(access);
     if (status != UCS_INPROGRESS) {
-        tell(request, status);
+        notify_receiver(request, status);
     }
     return UCS_INPROGRESS;
 }

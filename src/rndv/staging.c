@@ -135,9 +135,9 @@ static void give_back(struct cw_staging *staging)
     free(staging);
 }
 
-static size_t chunk_size(size_t wish, size_t least, size_t most, size_t length)
+static size_t chunk_size(size_t wanted, size_t least, size_t most, size_t length)
 {
-    size_t chunk = (wish < least) ? least : cw_smaller(wish, most);
+    size_t chunk = (wanted < least) ? least : cw_smaller(wanted, most);
 
     while (chunk > least && chunk * OUT_CHUNKS > length) { /* so that copies and packets can overlap */
         chunk /= 2;
@@ -182,17 +182,17 @@ static int begin(struct cw_dt_cursor *cursor, struct ucp_worker *worker, struct 
 
 void cw_staging_begin(struct cw_dt_cursor *cursor, struct ucp_worker *worker, size_t length)
 {
-    const size_t wish = worker->context->config->rndv_frag_size.sizes[UCS_MEMORY_TYPE_HOST];
+    const size_t wanted = worker->context->config->rndv_frag_size.sizes[UCS_MEMORY_TYPE_HOST];
 
-    (void)begin(cursor, worker, NULL, chunk_size(wish, LEAST_CHUNK, MOST_CHUNK, length), length);
+    (void)begin(cursor, worker, NULL, chunk_size(wanted, LEAST_CHUNK, MOST_CHUNK, length), length);
 }
 
 int cw_staging_open(struct cw_dt_cursor *cursor, struct ucp_ep *ep, size_t length)
 {
     const size_t *sizes = ep->worker->context->config->rndv_frag_size.sizes;
-    const size_t wish = sizes[cursor->memory_type] ? sizes[cursor->memory_type] : sizes[UCS_MEMORY_TYPE_CUDA];
+    const size_t wanted = sizes[cursor->memory_type] ? sizes[cursor->memory_type] : sizes[UCS_MEMORY_TYPE_CUDA];
 
-    return begin(cursor, ep->worker, ep, chunk_size(wish, LEAST_OPEN, CW_WIRE_CHUNK_MOST, length), length);
+    return begin(cursor, ep->worker, ep, chunk_size(wanted, LEAST_OPEN, CW_WIRE_CHUNK_MOST, length), length);
 }
 
 static uint64_t poll_ns(const struct cw_staging *staging)

@@ -32,10 +32,10 @@ static unsigned find(const void *ptr, size_t length)
     return i;
 }
 
-static ucs_status_t allocate(const struct cw_md *md CW_UNUSED, const struct cw_memory_wish *wish, struct cw_memory *mem)
+static ucs_status_t allocate(const struct cw_md *md CW_UNUSED, const struct cw_memory_spec *spec, struct cw_memory *mem)
 {
     ucs_status_t status = UCS_ERR_NO_MEMORY;
-    char *ptr = malloc(wish->length);
+    char *ptr = malloc(spec->length);
     unsigned i = 0;
 
     pthread_mutex_lock(&lock);
@@ -43,8 +43,8 @@ static ucs_status_t allocate(const struct cw_md *md CW_UNUSED, const struct cw_m
         i++;
     }
     if (ptr != NULL && i < MOST) {
-        blocks[i] = (struct block){memset(ptr, 0xff, wish->length), wish->length};
-        *mem = (struct cw_memory){.ptr = ptr, .length = wish->length, .fd = -1};
+        blocks[i] = (struct block){memset(ptr, 0xff, spec->length), spec->length};
+        *mem = (struct cw_memory){.ptr = ptr, .length = spec->length, .fd = -1};
         status = UCS_OK;
     }
     pthread_mutex_unlock(&lock);

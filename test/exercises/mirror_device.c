@@ -39,10 +39,10 @@ void device_close(void)
 
 void *device_alloc(size_t length)
 {
-    const struct cw_memory_wish wish = {.length = length};
+    const struct cw_memory_spec spec = {.length = length};
     struct cw_memory memory;
 
-    return (mirror_md.allocate(&mirror_md, &wish, &memory) == UCS_OK) ? memory.ptr : NULL;
+    return (mirror_md.allocate(&mirror_md, &spec, &memory) == UCS_OK) ? memory.ptr : NULL;
 }
 
 void device_free(void *ptr)

@@ -37,10 +37,10 @@ int __wrap_cw_shm_pass(struct cw_conn *conn, uint64_t number, int fd);
 /* Memory of this library, but of another length. */
 static int shorter_memory(void)
 {
-    const struct cw_memory_wish wish = {.length = CHUNK / 2, .shareable = 1};
+    const struct cw_memory_spec spec = {.length = CHUNK / 2, .shareable = 1};
     struct cw_memory memory;
 
-    assert_int_equal(cw_memory_allocate(&wish, &memory), UCS_OK);
+    assert_int_equal(cw_memory_allocate(&spec, &memory), UCS_OK);
     return memory.fd;
 }
 

@@ -60,10 +60,10 @@ static void gpu_query(const struct cw_md *md CW_UNUSED, struct cw_md_attr *attr)
 
 /* ---- allocations ---- */
 
-static ucs_status_t gpu_allocate(const struct cw_md *md CW_UNUSED, const struct cw_memory_wish *wish,
+static ucs_status_t gpu_allocate(const struct cw_md *md CW_UNUSED, const struct cw_memory_spec *spec,
                                  struct cw_memory *memory)
 {
-    const struct cw_memory_wish bytes = {.length = wish->length, .huge = CW_MEMORY_SMALL};
+    const struct cw_memory_spec bytes = {.length = spec->length, .huge = CW_MEMORY_SMALL};
     struct allocation *allocation = calloc(1, sizeof(*allocation));
     ucs_status_t status;
 
@@ -234,10 +234,10 @@ const struct cw_md cw_md_sim_gpu = {
 
 void *cw_sim_gpu_alloc(size_t length)
 {
-    const struct cw_memory_wish wish = {.length = length};
+    const struct cw_memory_spec spec = {.length = length};
     struct cw_memory memory;
 
-    return (gpu_allocate(&cw_md_sim_gpu, &wish, &memory) == UCS_OK) ? memory.ptr : NULL;
+    return (gpu_allocate(&cw_md_sim_gpu, &spec, &memory) == UCS_OK) ? memory.ptr : NULL;
 }
 
 void cw_sim_gpu_free(void *ptr)

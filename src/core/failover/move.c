@@ -25,7 +25,7 @@ static struct cw_further_lane *lane_at(const struct ucp_ep *ep, unsigned index)
 }
 
 /* The alarm is set no later than then. */
-static void look_at(struct cw_failover *failover, uint64_t at_ns)
+static void poll_at(struct cw_failover *failover, uint64_t at_ns)
 {
     if (!cw_alarm_is_set(&failover->watch) || failover->watch.at_ns > at_ns) {
         cw_poller_alarm_set(failover->ep->worker->poller, &failover->watch, at_ns);
@@ -43,7 +43,7 @@ static void suspect(struct cw_failover *failover, const struct cw_further_lane *
 }
 
 /* Sends a report or a probe on a further lane that may be cut. 0: the lane has no tx space. */
-static int tell_on(struct cw_failover *failover, const struct cw_further_lane *lane, enum cw_wire_move_kind kind)
+static int notify_on(struct cw_failover *failover, const struct cw_further_lane *lane, enum cw_wire_move_kind kind)
 {
     suspect(failover, lane);
     return cw_failover_notify(failover, lane->conn, kind);
@@ -58,7 +58,7 @@ void cw_failover_full(struct ucp_ep *ep, const struct cw_further_lane *lane)
             failover->moved_ns = cw_clock_ns(); /* from now on only tx space is missing */
         }
         suspect(failover, lane);
-        look_at(failover, cw_clock_ns() + CW_FAILOVER_POLL_NS);
+        poll_at(failover, cw_clock_ns() + CW_FAILOVER_POLL_NS);
     }
 }
 
@@ -96,7 +96,7 @@ static void try_next(struct cw_failover *failover)
     failover->last = (uint8_t)(next - ep->lanes->further);
     failover->candidate = next->conn;
     failover->generation++;
-    failover->here_pending = !tell_on(failover, next, CW_WIRE_MOVE_HERE);
+    failover->here_pending = !notify_on(failover, next, CW_WIRE_MOVE_HERE);
 }
 
 /* Has the dialler choose another carrier. */
@@ -108,7 +108,7 @@ static void log_lost(struct cw_failover *failover)
     for (i = 0; i < CW_MAX_LANES; i++) {
         lane = lane_at(failover->ep, i);
         if (lane != NULL) {
-            (void)tell_on(failover, lane, CW_WIRE_MOVE_LOST);
+            (void)notify_on(failover, lane, CW_WIRE_MOVE_LOST);
             count++;
         }
     }
@@ -125,7 +125,7 @@ static void seek(struct cw_failover *failover)
     } else {
         log_lost(failover);
     }
-    look_at(failover, failover->asked_ns + CW_FAILOVER_POLL_NS);
+    poll_at(failover, failover->asked_ns + CW_FAILOVER_POLL_NS);
 }
 
 /* The carrier is left; packets that still arrive on it are ignored. */
@@ -214,7 +214,7 @@ void cw_failover_dropped(struct ucp_ep *ep, struct cw_conn *conn, unsigned index
         return;
     }
     failover->missing |= (uint8_t)(1u << index);
-    look_at(failover, cw_clock_ns() + REPAIR_NS);
+    poll_at(failover, cw_clock_ns() + REPAIR_NS);
     if (conn->end != NULL && failover->conn.end == NULL) {
         failover->conn.end = conn->end;
         conn->end = NULL;
@@ -454,7 +454,7 @@ static void probe(struct cw_failover *failover, uint64_t now_ns)
         lane = lane_at(failover->ep, i);
         if (lane != NULL && lane->conn != failover->carrier) {
             failover->probed = 1;
-            (void)tell_on(failover, lane, CW_WIRE_MOVE_PROBE);
+            (void)notify_on(failover, lane, CW_WIRE_MOVE_PROBE);
         }
     }
 }
@@ -519,9 +519,9 @@ unsigned cw_failover_poll(struct cw_alarm *alarm)
     }
     if (failover->carrier == NULL || failover->doubtful != 0 || !cw_list_empty(&failover->packets) ||
         carrier_is_stuck(failover)) {
-        look_at(failover, now_ns + CW_FAILOVER_POLL_NS);
+        poll_at(failover, now_ns + CW_FAILOVER_POLL_NS);
     } else if (failover->missing != 0 && failover->conn.dialled) {
-        look_at(failover, now_ns + REPAIR_NS);
+        poll_at(failover, now_ns + REPAIR_NS);
     }
     return 0;
 }

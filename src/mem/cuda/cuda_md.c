@@ -102,7 +102,7 @@ static void slot_release(const struct cw_md *md, struct cw_memory *memory)
     }
 }
 
-static ucs_status_t slot_allocate(const struct cw_md *md, const struct cw_memory_wish *wish, struct cw_memory *memory)
+static ucs_status_t slot_allocate(const struct cw_md *md, const struct cw_memory_spec *spec, struct cw_memory *memory)
 {
     const struct cuda_driver *cuda = driver_of(md);
     struct cuda_channel channel;
@@ -119,14 +119,14 @@ static ucs_status_t slot_allocate(const struct cw_md *md, const struct cw_memory
     if (result != CUDA_OK) {
         return cw_cuda_failed(cuda, "cannot allocate memory", result);
     }
-    result = (wish->type == cuda->kind->managed) ? cuda->alloc_managed(&ptr, wish->length, CUDA_MANAGED_GLOBAL)
-                                                 : cuda->alloc(&ptr, wish->length);
+    result = (spec->type == cuda->kind->managed) ? cuda->alloc_managed(&ptr, spec->length, CUDA_MANAGED_GLOBAL)
+                                                 : cuda->alloc(&ptr, spec->length);
     cw_cuda_leave(cuda);
     if (result != CUDA_OK) {
         return cw_cuda_failed(cuda, "cannot allocate memory", result);
     }
     memory->ptr = (char *)(uintptr_t)ptr;
-    memory->length = wish->length;
+    memory->length = spec->length;
     memory->page = 1;
     status = cw_cuda_clear(cuda, memory->ptr, memory->length);
     if (status != UCS_OK) {

@@ -24,7 +24,7 @@
 #define BUFFER       (FLAG_SPACE + CUDA_SHORT_MOST + 2 * ROW_SPACE)
 #define POLL_NS      UINT64_C(30000) /* wait for a flag before querying the driver */
 #define MOST_DROPS   16u
-#define LOOKS        64                 /* polls between two reads of the clock */
+#define POLLS        64                 /* polls between two reads of the clock */
 #define ENGINE_LEAST ((size_t)32 << 10) /* the copy engine copies pinned memory from this length on */
 
 struct buffer {
@@ -57,7 +57,7 @@ static int comes(const uint32_t *flag)
     unsigned i;
 
     do {
-        for (i = 0; i < LOOKS; i++) {
+        for (i = 0; i < POLLS; i++) {
             if (__atomic_load_n(flag, __ATOMIC_ACQUIRE) != 0) {
                 return 1;
             }
@@ -69,8 +69,8 @@ static int comes(const uint32_t *flag)
 
 /* Enqueues `first` (NULL: nothing) and the flag on the stream, and waits for all work on it. 0: the driver refuses, and
  * nothing is enqueued. Otherwise *result_p is the result of all work on the stream. */
-static int flag_tells(const struct cuda_driver *cuda, cuda_stream stream, struct buffer *buffer,
-                      const struct cuda_operation *first, int *result_p)
+static int wait_for_flag(const struct cuda_driver *cuda, cuda_stream stream, struct buffer *buffer,
+                         const struct cuda_operation *first, int *result_p)
 {
     struct cuda_operation operations[2];
     uint32_t *flag = (uint32_t *)(void *)buffer->memory;
@@ -96,7 +96,7 @@ static int await(const struct cuda_driver *cuda, cuda_stream stream, struct buff
 {
     int result;
 
-    return flag_tells(cuda, stream, buffer, NULL, &result) ? result : cuda->stream_synchronize(stream);
+    return wait_for_flag(cuda, stream, buffer, NULL, &result) ? result : cuda->stream_synchronize(stream);
 }
 
 /* Whether the stream can write the range as one word. */
@@ -118,7 +118,7 @@ static int write_word(const struct cuda_driver *cuda, cuda_stream stream, struct
         memcpy(&half, from, 4);
         word.value = half;
     }
-    return flag_tells(cuda, stream, buffer, &word, result_p);
+    return wait_for_flag(cuda, stream, buffer, &word, result_p);
 }
 
 /* Enqueues a copy of an even number of bytes on the stream. `rows` must stay valid until it ends. */

@@ -54,10 +54,10 @@ static int pin(const struct cuda_driver *cuda, const void *device, const struct 
 
 static struct buffer *buffer_new(const struct cuda_driver *cuda, struct pool *pool, const void *device, size_t length)
 {
-    const struct cw_memory_wish wish = {.length = length, .huge = CW_MEMORY_SMALL};
+    const struct cw_memory_spec spec = {.length = length, .huge = CW_MEMORY_SMALL};
     struct buffer *buffer = calloc(1, sizeof(*buffer));
 
-    if (buffer == NULL || cw_memory_allocate(&wish, &buffer->memory) != UCS_OK) {
+    if (buffer == NULL || cw_memory_allocate(&spec, &buffer->memory) != UCS_OK) {
         free(buffer);
         return NULL;
     }
@@ -154,9 +154,9 @@ static ucs_status_t pin_shared(const struct cuda_driver *cuda, const void *devic
 
 ucs_status_t cw_cuda_share(const struct cuda_driver *cuda, const void *device, size_t length, struct cw_memory *memory)
 {
-    const struct cw_memory_wish wish = {.length = length, .shareable = 1, .huge = CW_MEMORY_SMALL};
+    const struct cw_memory_spec spec = {.length = length, .shareable = 1, .huge = CW_MEMORY_SMALL};
 
-    return (cw_memory_allocate(&wish, memory) != UCS_OK) ? UCS_ERR_NO_MEMORY : pin_shared(cuda, device, memory);
+    return (cw_memory_allocate(&spec, memory) != UCS_OK) ? UCS_ERR_NO_MEMORY : pin_shared(cuda, device, memory);
 }
 
 /* The mapping is writable, because most devices cannot pin a read-only one; nothing here writes to it. */

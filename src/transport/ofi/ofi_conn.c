@@ -350,7 +350,7 @@ void cw_ofi_ponged(struct ofi_conn *conn)
 /* A ping that did not complete during all checks of an interval means that the peer's device receives nothing. A
  * connection that expects nothing gets no ping for an interval, so that an idle one wakes no worker. An unwatched
  * connection gets a ping only while packets are unacknowledged. */
-static void look_at(struct ofi_conn *conn)
+static void check_silence(struct ofi_conn *conn)
 {
     const int is_seen = conn->peer->watch.is_seen; /* then the system reports its end, and a stopped peer may not
                                                     * receive pings */
@@ -392,7 +392,7 @@ static unsigned deadline_over(struct cw_alarm *alarm)
     if (conn->state == OFI_DIALLING) {
         dial_on(conn);
     } else if (conn->state == OFI_OPEN) {
-        look_at(conn);
+        check_silence(conn);
     }
     return 1;
 }

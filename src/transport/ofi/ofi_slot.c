@@ -16,11 +16,11 @@
 
 static struct ofi_block *block_new(struct ofi_iface *iface, enum ofi_block_kind kind, unsigned count, size_t space)
 {
-    const struct cw_memory_wish wish = {.length = count * space, .huge = CW_MEMORY_TRANSPARENT};
+    const struct cw_memory_spec spec = {.length = count * space, .huge = CW_MEMORY_TRANSPARENT};
     struct ofi_block *block = calloc(1, sizeof(*block) + count * sizeof(block->slots[0]));
     unsigned i;
 
-    if (block == NULL || cw_memory_allocate(&wish, &block->memory) != UCS_OK) {
+    if (block == NULL || cw_memory_allocate(&spec, &block->memory) != UCS_OK) {
         free(block);
         return NULL;
     }

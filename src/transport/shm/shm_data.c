@@ -209,7 +209,7 @@ CW_COLD void cw_shm_notify(struct shm_conn *conn)
 }
 
 /* Publishes our position after many bytes were read. */
-static CW_COLD void tell(struct shm_conn *conn)
+static CW_COLD void notify_far(struct shm_conn *conn)
 {
     cw_shm_notify(conn);
     cw_shm_trim_later(conn);
@@ -247,7 +247,7 @@ static CW_NOINLINE unsigned receive(const struct cw_upcalls *upcalls, struct shm
             break;
         }
         if (cw_unlikely(cw_rx_should_notify(&conn->rx.fast))) {
-            tell(conn);
+            notify_far(conn);
         }
     } while (count < PACKETS_PER_ROUND && (word = shm_peek(&conn->rx)) != 0);
     return count;
@@ -304,7 +304,7 @@ static CW_NOINLINE unsigned progress_all(struct shm_iface *iface)
     for (i = 0; i < iface->num_hot; i++) {
         conn = iface->open[i];
         if (cw_unlikely(cw_rx_should_notify(&conn->rx.fast))) {
-            tell(conn); /* for packets that the core received on the fast path */
+            notify_far(conn); /* for packets that the core received on the fast path */
         }
         word = shm_peek(&conn->rx);
         if (word != 0) {

@@ -87,7 +87,7 @@ void cw_tcp_watch_handshake_done(struct cw_tcp_conn *conn)
 }
 
 /* Schedules the next check. `wakes`: it also wakes a sleeping program. */
-static void look_at(struct cw_tcp_iface *iface, uint64_t at_ns, int wakes)
+static void check_at(struct cw_tcp_iface *iface, uint64_t at_ns, int wakes)
 {
     if (iface->check.at_ns == at_ns && iface->check.lazy == !wakes) {
         return;
@@ -102,7 +102,7 @@ static void look_at(struct cw_tcp_iface *iface, uint64_t at_ns, int wakes)
 static void poll_later(struct cw_tcp_iface *iface, uint64_t now_ns)
 {
     iface->checked_ns = now_ns;
-    look_at(iface, now_ns + iface->settings.silence_ns / POLLS_PER_INTERVAL, 0);
+    check_at(iface, now_ns + iface->settings.silence_ns / POLLS_PER_INTERVAL, 0);
 }
 
 /* Removes the kernel's limit: the checks replace it again. */
@@ -165,7 +165,7 @@ void cw_tcp_watch_settle(struct cw_tcp_iface *iface)
         cw_list_add_tail(&iface->resting, &watch->link);
     }
     if (!cw_list_empty(&iface->in_flight) || !cw_list_empty(&iface->resting)) {
-        look_at(iface, at_ns, !cw_list_empty(&iface->in_flight));
+        check_at(iface, at_ns, !cw_list_empty(&iface->in_flight));
     }
 }
 
