@@ -79,8 +79,10 @@ static ucs_status_t allocate(const struct ucp_context *context, struct cw_memory
 
     for (i = 0; i < methods->count; i++) {
         if (try_method(context, methods->names[i], spec, &mem->memory) == UCS_OK) {
-            mem->method = (spec->shareable) ? ((spec->huge == CW_MEMORY_RESERVED) ? "posix, huge pages" : "posix") :
-                          methods->names[i];
+            mem->method = methods->names[i];
+            if (spec->shareable) {
+                mem->method = (spec->huge == CW_MEMORY_RESERVED) ? "posix, huge pages" : "posix";
+            }
             return UCS_OK;
         }
     }

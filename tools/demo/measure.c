@@ -162,7 +162,10 @@ static uint64_t count_for(double seconds, double usec_each)
 {
     double count = seconds * 1e6 / (usec_each > 0.01 ? usec_each : 0.01);
 
-    return count < TRIAL ? TRIAL : count > MOST_TRIPS ? MOST_TRIPS : (uint64_t)count;
+    if (count < TRIAL) {
+        return TRIAL;
+    }
+    return count > MOST_TRIPS ? MOST_TRIPS : (uint64_t)count;
 }
 
 static void report_step(struct demo_side *side, unsigned index, bool second, const char *what)

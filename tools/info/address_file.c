@@ -55,7 +55,10 @@ static int write_file(const char *path, const void *bytes, size_t length)
         return errno;
     }
     written = write(fd, bytes, length);
-    problem = (written < 0) ? errno : ((size_t)written < length) ? ENOSPC : 0;
+    problem = (written < 0) ? errno : 0;
+    if (written >= 0 && (size_t)written < length) {
+        problem = ENOSPC;
+    }
     return (close(fd) == 0 || problem != 0) ? problem : errno;
 }
 

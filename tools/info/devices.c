@@ -25,7 +25,10 @@
 
 static const char *class_name(enum cw_device_class class_id)
 {
-    return (class_id == CW_DEVICE_NET) ? "network" : (class_id == CW_DEVICE_SHM) ? "intra-node" : "loopback";
+    if (class_id == CW_DEVICE_NET) {
+        return "network";
+    }
+    return (class_id == CW_DEVICE_SHM) ? "intra-node" : "loopback";
 }
 
 static void print_line(const char *key, const char *text)

@@ -80,7 +80,10 @@ static int print_memory(const struct cw_info_side *side, const char *text)
     }
     ucp_mem_print_info(text, side->context, stream);
     fclose(stream);
-    status = (size == 0) ? CW_INFO_USAGE : (printed[0] == '#' && printed[1] == '\n') ? CW_INFO_OK : CW_INFO_FAILED;
+    status = CW_INFO_USAGE;
+    if (size > 0) {
+        status = (printed[0] == '#' && printed[1] == '\n') ? CW_INFO_OK : CW_INFO_FAILED;
+    }
     fputs(printed, stdout);
     if (status == CW_INFO_USAGE) {
         cw_say_error("-m: '%s' is not a memory size, or its memory type is not supported here; expected SIZE[,TYPE], "

@@ -138,8 +138,11 @@ ucs_status_t cw_side_connect(struct cw_info_side *side, struct cw_info_side *pee
     }
     while (status == UCS_OK && ep->state != CW_EP_OPEN) {
         progress(side, peer);
-        status = (ep->state == CW_EP_FAILED) ? ep->status : (cw_clock_ns() - start > LIMIT_NS) ? UCS_ERR_TIMED_OUT :
-                                                                                                UCS_OK;
+        if (ep->state == CW_EP_FAILED) {
+            status = ep->status;
+        } else if (cw_clock_ns() - start > LIMIT_NS) {
+            status = UCS_ERR_TIMED_OUT;
+        }
     }
     return status;
 }

@@ -19,7 +19,10 @@
 
 static enum cw_proto_operation operation_of(enum cw_info_op op)
 {
-    return (op == CW_INFO_PUT) ? CW_PROTO_PUT : (op == CW_INFO_GET) ? CW_PROTO_GET : CW_PROTO_AMO_FETCH;
+    if (op == CW_INFO_PUT) {
+        return CW_PROTO_PUT;
+    }
+    return (op == CW_INFO_GET) ? CW_PROTO_GET : CW_PROTO_AMO_FETCH;
 }
 
 /* The row of the library's table for memory that is reached in that way. */
@@ -56,9 +59,8 @@ static unsigned remote_of(const struct cw_why *why, const struct ucp_rkey *rkey)
 
 static void print_region(const struct cw_why *why, const struct ucp_rkey *rkey)
 {
-    const unsigned rights = (why->options->op == CW_INFO_PUT)   ? CW_KEY_WRITE
-                            : (why->options->op == CW_INFO_GET) ? CW_KEY_READ
-                                                                : CW_KEY_READ | CW_KEY_WRITE;
+    const unsigned rights = ((why->options->op != CW_INFO_GET) ? CW_KEY_WRITE : 0) |
+                            ((why->options->op != CW_INFO_PUT) ? CW_KEY_READ : 0);
     char setting[CW_WHY_SETTING_MAX];
 
     if (cw_rkey_direct(rkey, rkey->key.address, rights) != NULL) {

@@ -13,7 +13,10 @@
 
 static enum cw_proto_operation operation_of(enum cw_info_op op)
 {
-    return (op == CW_INFO_TAG) ? CW_PROTO_TAG : (op == CW_INFO_AM) ? CW_PROTO_AM : CW_PROTO_STREAM;
+    if (op == CW_INFO_TAG) {
+        return CW_PROTO_TAG;
+    }
+    return (op == CW_INFO_AM) ? CW_PROTO_AM : CW_PROTO_STREAM;
 }
 
 static void print_rows(const struct cw_protocol_row *rows, unsigned count, unsigned chosen)

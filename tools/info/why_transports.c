@@ -19,8 +19,10 @@
 /* The setting that filters devices of a class. */
 static enum cw_setting_id device_setting(enum cw_device_class class_id)
 {
-    return (class_id == CW_DEVICE_NET) ? CW_SETTING_net_devices :
-           (class_id == CW_DEVICE_SHM) ? CW_SETTING_shm_devices : CW_SETTING_self_devices;
+    if (class_id == CW_DEVICE_NET) {
+        return CW_SETTING_net_devices;
+    }
+    return (class_id == CW_DEVICE_SHM) ? CW_SETTING_shm_devices : CW_SETTING_self_devices;
 }
 
 static int is_retained(const struct cw_why *why, const struct cw_transport *transport, const char *device)

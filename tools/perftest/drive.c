@@ -20,12 +20,12 @@ static void cut_slots(struct cw_drive *drive, size_t room, bool shared)
         struct cw_drive_slot *slot = &drive->slots[i];
         struct cw_drive_slot **list = i < window ? &drive->free_sends : &drive->free_recvs;
         bool sends = i < window;
-        size_t buffer = shared ? 0 : (sends ? i : i - window);
+        size_t buffer = sends ? i : i - window;
 
         *slot = (struct cw_drive_slot){
             .drive = drive,
             .next_free = *list,
-            .buffer = (sends ? drive->buffers.base : drive->buffers.receives) + room * buffer,
+            .buffer = (sends ? drive->buffers.base : drive->buffers.receives) + (shared ? 0 : room * buffer),
         };
         if (i < window ? params->send_iov : params->recv_iov) {
             slot->iov = drive->iovs + i * params->part_count;

@@ -11,7 +11,10 @@
 
 unsigned cw_plan_rounds(enum cw_perf_pattern pattern, uint32_t size)
 {
-    return pattern == CW_PATTERN_ALL ? (size % 2 == 0 ? size - 1 : size) : 1;
+    if (pattern != CW_PATTERN_ALL) {
+        return 1;
+    }
+    return size % 2 == 0 ? size - 1 : size;
 }
 
 /*

@@ -154,7 +154,10 @@ static int run_sizes(struct cw_session *session, const struct cw_perf_params *pa
         one.parts[0] = size;
         if (!options->iterations_given) {
             uint64_t count = SWEEP_BYTES / (size + 1);
-            one.iterations = count < SWEEP_LEAST ? SWEEP_LEAST : count > SWEEP_MOST ? SWEEP_MOST : count;
+            one.iterations = count > SWEEP_MOST ? SWEEP_MOST : count;
+            if (count < SWEEP_LEAST) {
+                one.iterations = SWEEP_LEAST;
+            }
             one.warmup = one.iterations / 10;
         }
         snprintf(name, sizeof(name), "%llu", (unsigned long long)size);

@@ -154,15 +154,25 @@ static void chrome_packet(FILE *file, const struct cw_watch_worker *worker, cons
             NAME(packets, event->id), event->length, event->peer, event->endpoint, event->status);
 }
 
+static const char *state_name(const struct cw_trace_event *event)
+{
+    switch (event->kind) {
+    case CW_TRACE_STATE:
+        return NAME(states, event->id);
+    case CW_TRACE_FAILED:
+        return "failed";
+    case CW_TRACE_WAKE:
+        return "awake";
+    default:
+        return event->status == 0 ? "may sleep" : "may not sleep";
+    }
+}
+
 static void chrome_state(FILE *file, const struct cw_watch_worker *worker, const struct cw_trace_event *event)
 {
-    const char *name = event->kind == CW_TRACE_STATE ? NAME(states, event->id) :
-                       event->kind == CW_TRACE_FAILED ? "failed" : event->kind == CW_TRACE_WAKE ? "awake" :
-                       event->status == 0 ? "may sleep" : "may not sleep";
-
     chrome_head(file, worker, event, "i");
     fprintf(file, ",\"s\":\"t\",\"cat\":\"worker\",\"name\":\"%s\",\"args\":{\"peer\":\"%016" PRIx64
-            "\",\"endpoint\":%u}}", name, event->peer, event->endpoint);
+            "\",\"endpoint\":%u}}", state_name(event), event->peer, event->endpoint);
 }
 
 static void chrome_life(FILE *file, const struct cw_watch_worker *worker, const struct cw_events *events,

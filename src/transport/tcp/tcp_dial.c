@@ -514,7 +514,7 @@ static uint64_t share_end(const struct cw_tcp_handshake *handshake, uint64_t tim
         return handshake->deadline_ns;
     }
     if (handshake->rounds > 0) {
-        share_ns = endless ? SHARE_NS << ((handshake->rounds < 6) ? handshake->rounds : 6) : left_ns / to_come;
+        share_ns = endless ? SHARE_NS << cw_smaller(handshake->rounds, 6) : left_ns / to_come;
     }
     return now_ns + ((share_ns < left_ns) ? share_ns : left_ns);
 }
