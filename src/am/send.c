@@ -111,15 +111,15 @@ static ucs_status_ptr_t send_request(struct ucp_ep *ep, uint16_t id, const void 
     return cw_send_start(request, param->op_attr_mask);
 }
 
-/* Sends a short message with a user header. False: nothing was sent. */
-static CW_NOINLINE bool send_gathered(struct ucp_ep *ep, uint64_t first, const void *header, size_t header_length,
-                                      const void *buffer, size_t length)
+/* Sends a short message with a user header. UCS_OK, or nothing was sent. */
+static CW_NOINLINE ucs_status_t send_gathered(struct ucp_ep *ep, uint64_t first, const void *header,
+                                              size_t header_length, const void *buffer, size_t length)
 {
     char bytes[SHORT_BYTES];
 
     if (header_length >= SHORT_BYTES || length > SHORT_BYTES - header_length ||
         !cw_ep_can_send_short(ep, header_length + length)) {
-        return false;
+        return CW_AGAIN;
     }
     if (cw_likely(header_length <= CW_BYTES_INLINE)) {
         cw_bytes_copy_inline(bytes, header, header_length);
@@ -129,7 +129,7 @@ static CW_NOINLINE bool send_gathered(struct ucp_ep *ep, uint64_t first, const v
     if (length > 0) {
         memcpy(bytes + header_length, buffer, length);
     }
-    return cw_ep_send_short(ep, CW_PACKET_AM_EAGER, first, bytes, header_length + length);
+    return cw_lane_send_short(ep->conn, CW_PACKET_AM_EAGER, first, bytes, header_length + length);
 }
 
 static CW_COLD ucs_status_ptr_t refuse(unsigned id)
@@ -144,6 +144,7 @@ ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, unsigned id, const void *header, 
     const uint32_t attr_mask = param->op_attr_mask;
     const uint32_t flags = (attr_mask & UCP_OP_ATTR_FIELD_FLAGS) ? param->flags : 0;
     const uint64_t first = cw_am_first_bytes((uint16_t)id, flags, header_length);
+    ucs_status_t status = CW_AGAIN;
     size_t length = count;
 
     if (cw_unlikely(id > UINT16_MAX)) {
@@ -158,8 +159,13 @@ ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, unsigned id, const void *header, 
                 return NULL;
             }
         }
-        if (cw_likely((header_length > 0) ? send_gathered(ep, first, header, header_length, buffer, length)
-                                          : cw_ep_send_short(ep, CW_PACKET_AM_EAGER, first, buffer, length))) {
+        if (cw_likely(header_length == 0 && cw_ep_can_send_short(ep, length))) {
+            status = cw_lane_send_short(ep->conn, CW_PACKET_AM_EAGER, first, buffer, length);
+        } else if (header_length > 0) {
+            status = send_gathered(ep, first, header, header_length, buffer, length);
+        }
+        if (cw_likely(status == UCS_OK)) {
+            cw_ep_sent_alone(ep);
             cw_count_message(ep->worker, CW_COUNT_AM_SENT, length);
             return NULL;
         }

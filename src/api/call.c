@@ -242,14 +242,23 @@ static ucs_status_t find_type(const ucp_worker_h worker, const ucp_request_param
                                        : check_ranges(type, is_given, datatype, buffer, count, is_given ? 0 : i);
 }
 
-/* Notes the granule of `memory` as host memory, unless device memory is possible. */
-static void note_host(ucp_worker_h worker, const void *memory)
+static CW_NOINLINE bool note_new(ucp_worker_h worker, uintptr_t *noted, uintptr_t granule)
+{
+    const bool is_host = cw_worker_check_loaded(worker);
+
+    if (is_host) {
+        __atomic_store_n(noted, granule, __ATOMIC_RELAXED);
+    }
+    return is_host;
+}
+
+/* Notes the granule of `memory` as host memory. False: device memory is possible. */
+static inline bool note_host(ucp_worker_h worker, const void *memory)
 {
     const uintptr_t granule = (uintptr_t)memory >> CW_WORKER_GRANULE_SHIFT;
+    uintptr_t *noted = &worker->host[granule % CW_WORKER_GRANULES];
 
-    if (!cw_call_is_host(worker, memory) && cw_worker_check_loaded(worker)) {
-        __atomic_store_n(&worker->host[granule % CW_WORKER_GRANULES], granule, __ATOMIC_RELAXED);
-    }
+    return cw_likely(__atomic_load_n(noted, __ATOMIC_RELAXED) == granule) || note_new(worker, noted, granule);
 }
 
 /* The type of the memory for which this thread last returned CW_CALL_DEVICE: querying the driver again would be
@@ -278,7 +287,7 @@ ucs_status_t cw_call_check_operand(const ucp_worker_h worker, const ucp_request_
     if (plain.op_attr_mask != 0) {
         plain.memory_type = param->memory_type;
     }
-    note_host(worker, buffer);
+    (void)note_host(worker, buffer);
     status = cw_call_check_memory(worker, &plain, buffer, size);
     if (status == CW_CALL_DEVICE) {
         cw_error("the operand and the reply buffer of an atomic operation must be host memory");
@@ -323,10 +332,10 @@ static void note_buffer(ucp_worker_h worker, ucp_datatype_t datatype, const void
     size_t i;
 
     if (cw_dt_is_contig(datatype)) {
-        note_host(worker, buffer);
+        (void)note_host(worker, buffer);
     } else if ((datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_IOV && iov != NULL) {
         for (i = 0; i < count; i++) {
-            note_host(worker, iov[i].buffer);
+            (void)note_host(worker, iov[i].buffer);
         }
     }
 }
@@ -346,7 +355,7 @@ static inline bool is_only_datatype(ucp_worker_h worker, const ucp_request_param
         return (param->datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_GENERIC;
     }
     for (i = 0; i < count; i++) {
-        if (iov == NULL || !cw_call_is_host(worker, iov[i].buffer)) {
+        if (iov == NULL || !note_host(worker, iov[i].buffer)) {
             return false;
         }
     }

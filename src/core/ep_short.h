@@ -25,16 +25,4 @@ static CW_INLINE bool cw_ep_can_send_short(const struct ucp_ep *ep, size_t lengt
     return cw_ep_ready(ep) && length < ep->conn->iface->plan->short_end && cw_likely(!cw_ep_collects(ep));
 }
 
-/* Sends a short packet if the endpoint takes one now. False: nothing was sent. */
-static CW_INLINE bool cw_ep_send_short(struct ucp_ep *ep, uint8_t id, uint64_t header, const void *payload,
-                                       size_t length)
-{
-    if (!cw_ep_can_send_short(ep, length) ||
-        cw_unlikely(cw_lane_send_short(ep->conn, id, header, payload, length) != UCS_OK)) {
-        return false;
-    }
-    cw_ep_sent_alone(ep);
-    return true;
-}
-
 #endif

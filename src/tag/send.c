@@ -107,8 +107,10 @@ ucs_status_ptr_t cw_tag_send(struct ucp_ep *ep, const void *buffer, size_t count
         }
         /* a message to the worker itself whose receive is posted is copied within the call at any length */
         if (cw_credit_has(ep, length) &&
-            ((cw_likely(!sync) && cw_ep_send_short(ep, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length)) ||
+            ((cw_likely(!sync) && cw_ep_can_send_short(ep, length) &&
+              cw_lane_send_short(ep->conn, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length) == UCS_OK) ||
              (cw_ep_ready(ep) && cw_lane_hand_over(ep->conn, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length)))) {
+            cw_ep_sent_alone(ep);
             cw_credit_sent(ep, length);
             cw_count_message(ep->worker, CW_COUNT_TAG_SENT, length);
             return NULL;
