@@ -73,7 +73,7 @@ static void lies_are_refused(void **state)
 
     (void)state;
     page.magic++;
-    assert_non_null(strstr(cw_watch_decode(&page, sizeof(page), &worker), "begin"));
+    assert_non_null(strstr(cw_watch_decode(&page, sizeof(page), &worker), "header"));
     page = sound_page();
     page.version++;
     assert_non_null(strstr(cw_watch_decode(&page, sizeof(page), &worker), "version"));
