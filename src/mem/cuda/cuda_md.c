@@ -257,32 +257,32 @@ static ucs_status_t slot_export_span(const struct cw_md *md, const struct cw_md_
 /* `tls_`, `peer_tls_`: the names in UCX_TLS. */
 #define DOMAIN(kind_, type, name_, tls_, peer_tls_)                                                                    \
     {                                                                                                                  \
-        .kind        = &(kind_),                                                                                       \
-        .name        = name_,                                                                                          \
-        .tls         = tls_,                                                                                           \
-        .only        = CW_MEMORY_BIT(type) | CW_MEMORY_BIT(type##_MANAGED),                                            \
-        .query       = slot_query,                                                                                     \
-        .allocate    = slot_allocate,                                                                                  \
-        .release     = slot_release,                                                                                   \
-        .reg         = slot_register,                                                                                  \
-        .type_of     = slot_type_of,                                                                                   \
-        .copy        = slot_copy,                                                                                      \
-        .copy_in     = slot_copy_in,                                                                                   \
-        .copy_out    = slot_copy_out,                                                                                  \
-        .staging       = slot_staging,                                                                                 \
-        .unstage     = slot_unstage,                                                                                   \
-        .start       = slot_start,                                                                                     \
-        .poll        = slot_poll,                                                                                      \
-        .wait        = slot_wait,                                                                                      \
-        .share       = slot_share,                                                                                     \
-        .map_shared  = slot_map_shared,                                                                                \
-        .unshare     = slot_unshare,                                                                                   \
-        .peer_tls    = peer_tls_,                                                                                      \
-        .give_name   = slot_give_name,                                                                                 \
-        .open        = slot_open,                                                                                      \
-        .shut        = slot_shut,                                                                                      \
-        .forget      = slot_forget,                                                                                    \
-        .find_span   = slot_find_span,                                                                                 \
+        .kind = &(kind_),                                                                                              \
+        .name = name_,                                                                                                 \
+        .tls = tls_,                                                                                                   \
+        .only = CW_MEMORY_BIT(type) | CW_MEMORY_BIT(type##_MANAGED),                                                   \
+        .query = slot_query,                                                                                           \
+        .allocate = slot_allocate,                                                                                     \
+        .release = slot_release,                                                                                       \
+        .reg = slot_register,                                                                                          \
+        .type_of = slot_type_of,                                                                                       \
+        .copy = slot_copy,                                                                                             \
+        .copy_in = slot_copy_in,                                                                                       \
+        .copy_out = slot_copy_out,                                                                                     \
+        .staging = slot_staging,                                                                                       \
+        .unstage = slot_unstage,                                                                                       \
+        .start = slot_start,                                                                                           \
+        .poll = slot_poll,                                                                                             \
+        .wait = slot_wait,                                                                                             \
+        .share = slot_share,                                                                                           \
+        .map_shared = slot_map_shared,                                                                                 \
+        .unshare = slot_unshare,                                                                                       \
+        .peer_tls = peer_tls_,                                                                                         \
+        .give_name = slot_give_name,                                                                                   \
+        .open = slot_open,                                                                                             \
+        .shut = slot_shut,                                                                                             \
+        .forget = slot_forget,                                                                                         \
+        .find_span = slot_find_span,                                                                                   \
         .export_span = slot_export_span,                                                                               \
     }
 
