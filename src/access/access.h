@@ -7,6 +7,8 @@
 #ifndef CW_ACCESS_ACCESS_H
 #define CW_ACCESS_ACCESS_H
 
+#include <stdbool.h>
+
 #include "core/lane_access.h"
 #include "core/mem_use.h"
 #include "core/request.h"
@@ -34,7 +36,7 @@ struct cw_access {
 
 /* Returns whether the device of the endpoint's lane reaches the memory of the key. The endpoint must be open. */
 int cw_access_reaches(const struct ucp_ep *ep, const struct ucp_rkey *rkey);
-static inline int cw_access_is_possible(const struct ucp_ep *ep, const struct ucp_rkey *rkey)
+static inline bool cw_access_is_possible(const struct ucp_ep *ep, const struct ucp_rkey *rkey)
 {
     return cw_unlikely(rkey->parts.length > 0) && cw_access_reaches(ep, rkey);
 }

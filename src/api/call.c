@@ -8,24 +8,24 @@
 #include "mem/registry.h"
 #include "os/memory.h"
 
-int cw_call_is_inherited(const struct ucp_context *context, const char *call)
+bool cw_call_is_inherited(const struct ucp_context *context, const char *call)
 {
     static int logged;
 
     if (cw_likely(context->process == cw_memory_process())) {
-        return 0;
+        return false;
     }
     if (!__atomic_exchange_n(&logged, 1, __ATOMIC_RELAXED)) {
         cw_info("%s ignored in a forked child: the object belongs to the parent, process %u",
                 call, context->process);
     }
-    return 1;
+    return true;
 }
 
-CW_COLD int cw_call_is_missing(const char *call, const char *what)
+CW_COLD bool cw_call_is_missing(const char *call, const char *what)
 {
     cw_error("%s ignored: its %s is NULL", call, what);
-    return 1;
+    return true;
 }
 
 ucs_status_t cw_call_feature_missing(const char *call, const char *feature)

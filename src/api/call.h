@@ -6,6 +6,8 @@
 #ifndef CW_API_CALL_H
 #define CW_API_CALL_H
 
+#include <stdbool.h>
+
 #include "base/log.h"
 #include "base/probe.h"
 #include "core/context.h"
@@ -24,9 +26,9 @@ static inline ucp_worker_h cw_ep_worker(ucp_ep_h ep)
 /* Logs which feature a call lacks. */
 ucs_status_t cw_call_feature_missing(const char *call, const char *feature);
 
-/* Logs that `handle` is NULL and returns 1. `what`: name of the object, such as "worker". The fast paths of sends,
+/* Logs that `handle` is NULL and returns true. `what`: name of the object, such as "worker". The fast paths of sends,
  * receives, flushes and fences do not check: a NULL handle crashes there as any bad pointer does. */
-int cw_call_is_missing(const char *call, const char *what);
+bool cw_call_is_missing(const char *call, const char *what);
 #define CW_CALL_LACKS(handle, what) (cw_unlikely((handle) == NULL) && ((void)cw_call_is_missing(__func__, what), 1))
 
 /* Returns `value` from the public call if the object is missing. */
@@ -66,7 +68,7 @@ int cw_call_is_missing(const char *call, const char *what);
 
 /* Whether a forked child destroys an object of its parent, as static destructors may: connections and event queues are
  * shared with the parent, which continues to use them. Logs it once. */
-int cw_call_is_inherited(const struct ucp_context *context, const char *call);
+bool cw_call_is_inherited(const struct ucp_context *context, const char *call);
 
 /* The checks of attributes that all communication calls share; and those of a buffer. */
 ucs_status_t cw_call_check_flags(const ucp_request_param_t *param); /* flags and memory type only */
@@ -149,7 +151,7 @@ ucs_status_ptr_t cw_call_sgl(ucp_ep_h ep, const void *buffer, size_t count, uint
                              const ucp_request_param_t *param, int is_get);
 
 /* Whether the parameters have the SGL datatype, and the program's API level supports it. */
-static inline int cw_call_is_sgl(const ucp_ep_h ep, const ucp_request_param_t *param)
+static inline bool cw_call_is_sgl(const ucp_ep_h ep, const ucp_request_param_t *param)
 {
     return (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) &&
            (param->datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_SGL && ep->worker->context->api.has_remote;
@@ -161,7 +163,7 @@ static inline int cw_call_is_sgl(const ucp_ep_h ep, const ucp_request_param_t *p
 /* Whether the buffer is contiguous bytes and no attribute of `unusual` is set, so that no check is needed. */
 #define CW_CALL_UNUSUAL (CW_CALL_CHECKED & ~(uint32_t)UCP_OP_ATTR_FIELD_DATATYPE)
 
-static CW_INLINE int cw_call_is_fast(const ucp_request_param_t *param, uint32_t unusual)
+static CW_INLINE bool cw_call_is_fast(const ucp_request_param_t *param, uint32_t unusual)
 {
     const uint32_t mask = param->op_attr_mask;
 

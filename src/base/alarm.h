@@ -7,6 +7,7 @@
 #ifndef CW_BASE_ALARM_H
 #define CW_BASE_ALARM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Must not move in memory while it is set. An alarm that is all zeros except `fire` is not set. */
@@ -25,7 +26,7 @@ struct cw_alarm_heap {
     struct cw_alarm *first;     /* NULL: none is set */
 };
 
-static inline int cw_alarm_is_set(const struct cw_alarm *alarm)
+static inline bool cw_alarm_is_set(const struct cw_alarm *alarm)
 {
     return alarm->at_ns != 0;
 }

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fnmatch.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -358,8 +359,8 @@ static void record_format(const struct head *head, int is_fatal, const char *for
 }
 
 /* Whether the record is suppressed. */
-static int is_intercepted(enum cw_log_level level, const char *file, unsigned line, const char *function,
-                          const char *format, va_list args)
+static bool is_intercepted(enum cw_log_level level, const char *file, unsigned line, const char *function,
+                           const char *format, va_list args)
 {
     /* Pairs with the stores in cw_log_set_interceptor and cw_log_offer_interceptor. */
     cw_log_interceptor_fn interceptor = atomic_load_explicit(&log_interceptor, memory_order_acquire);

@@ -6,6 +6,8 @@
 #ifndef CW_CONFIG_SOURCE_H
 #define CW_CONFIG_SOURCE_H
 
+#include <stdbool.h>
+
 #include "config/file.h"
 #include "config/table.h"
 
@@ -30,9 +32,9 @@ static inline uint64_t cw_config_beginning(const char *name)
     return UINT64_C(1) << (((unsigned char)name[0] * 5u + (unsigned char)name[1]) % 64u);
 }
 
-/* 0: no variable, whatever precedes the name, means the setting of that name. Avoids the search for most settings, as
- * few are ever set. */
-static inline int cw_config_sources_may_have(const struct cw_config_sources *sources, const char *name)
+/* False: no variable, whatever precedes the name, means the setting of that name. Avoids the search for most settings,
+ * as few are ever set. */
+static inline bool cw_config_sources_may_have(const struct cw_config_sources *sources, const char *name)
 {
     return name[0] == '\0' || (sources->beginnings & cw_config_beginning(name)) != 0;
 }

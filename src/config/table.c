@@ -126,18 +126,18 @@ void cw_setting_mm_name(const struct cw_setting *setting, char *name, size_t siz
                    setting->name + strlen(cw_config_group_prefix(setting->group)));
 }
 
-int cw_setting_has_key(const struct cw_setting *setting, const char *key)
+bool cw_setting_has_key(const struct cw_setting *setting, const char *key)
 {
     const char *prefix = cw_config_group_prefix(setting->group);
     char mm_name[64];
 
     if (strcmp(setting->name, key) == 0) {
-        return 1;
+        return true;
     }
     if ((setting->flags & CW_SETTING_MM) != 0) {
         cw_setting_mm_name(setting, mm_name, sizeof(mm_name));
         if (strcmp(mm_name, key) == 0) {
-            return 1;
+            return true;
         }
     }
     return prefix[0] != '\0' && strcmp(setting->name + strlen(prefix), key) == 0;
@@ -153,7 +153,7 @@ static int known_name_matches(const struct cw_setting_known *known, const char *
     return strcmp(known->name, name) == 0;
 }
 
-int cw_setting_is_known(const char *name)
+bool cw_setting_is_known(const char *name)
 {
     const struct cw_setting_known *known;
     char mm_name[64];
@@ -161,25 +161,25 @@ int cw_setting_is_known(const char *name)
 
     if (cw_setting_find(name) != NULL || cw_setting_find_global(name) != NULL ||
         cw_setting_find_retired(name) != NULL) {
-        return 1;
+        return true;
     }
     for (known = cw_setting_known_names; known->name != NULL; ++known) {
         if (known_name_matches(known, name)) {
-            return 1;
+            return true;
         }
     }
     for (i = 0; i < CW_SETTING_COUNT; ++i) {
         if ((cw_settings[i].flags & CW_SETTING_MM) != 0) {
             cw_setting_mm_name(&cw_settings[i], mm_name, sizeof(mm_name));
             if (strcmp(mm_name, name) == 0) {
-                return 1;
+                return true;
             }
         }
     }
-    return 0;
+    return false;
 }
 
-int cw_name_is_pattern(const char *name)
+bool cw_name_is_pattern(const char *name)
 {
     return strpbrk(name, "*?") != NULL;
 }
@@ -199,7 +199,7 @@ int cw_setting_fits(const char *pattern)
     return 0;
 }
 
-int cw_setting_is_known_key(const char *key)
+bool cw_setting_is_known_key(const char *key)
 {
     const struct cw_setting *global = cw_setting_find_global(key);
     const struct cw_setting_known *known;
@@ -209,19 +209,19 @@ int cw_setting_is_known_key(const char *key)
         return (global->flags & CW_SETTING_READ_ONLY) == 0;
     }
     if (cw_setting_is_known(key)) {
-        return 1;
+        return true;
     }
     for (i = 0; i < CW_SETTING_COUNT; ++i) {
         if (cw_setting_has_key(&cw_settings[i], key)) {
-            return 1;
+            return true;
         }
     }
     for (known = cw_setting_known_keys; known->name != NULL; ++known) {
         if (strcmp(known->name, key) == 0) {
-            return 1;
+            return true;
         }
     }
-    return 0;
+    return false;
 }
 
 /* Records `candidate` as the best guess if it is nearer than the one before. */

@@ -5,6 +5,8 @@
 #ifndef CW_CONFIG_TABLE_H
 #define CW_CONFIG_TABLE_H
 
+#include <stdbool.h>
+
 #include "config/config.h"
 
 enum cw_setting_flags {
@@ -58,17 +60,17 @@ const struct cw_setting_retired *cw_setting_find_retired(const char *name);
 
 /* Whether a key of ucp_config_modify selects this setting: its full name, or its name without the prefix of its
  * group. */
-int cw_setting_has_key(const struct cw_setting *setting, const char *key);
+bool cw_setting_has_key(const struct cw_setting *setting, const char *key);
 /* Writes "MM_..." for a setting with CW_SETTING_MM. */
 void cw_setting_mm_name(const struct cw_setting *setting, char *name, size_t size);
 
 /* Whether UCX_<name> needs no warning. */
-int cw_setting_is_known(const char *name);
+bool cw_setting_is_known(const char *name);
 /* A name with * or ?, as ucx.conf files and ucp_config_modify may have, and whether it matches some setting. */
-int cw_name_is_pattern(const char *name);
+bool cw_name_is_pattern(const char *name);
 int cw_setting_fits(const char *pattern);
 /* Whether ucp_config_modify of this key needs no warning. */
-int cw_setting_is_known_key(const char *key);
+bool cw_setting_is_known_key(const char *key);
 
 /* The nearest known name, at most 3 changes away; NULL when there is none. Borrowed from the tables. */
 const char *cw_setting_guess(const char *name);

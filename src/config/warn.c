@@ -4,6 +4,7 @@
  * are known and never warned about.
  */
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +23,7 @@ static pthread_mutex_t seen_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct seen_prefix *seen;
 
 /* Whether this is the first call for a prefix. Out of memory: no; a missing warning does no harm. */
-static int is_first_time(const char *prefix)
+static bool is_first_time(const char *prefix)
 {
     struct seen_prefix *entry;
     size_t size = strlen(prefix) + 1;
@@ -45,7 +46,7 @@ static int is_first_time(const char *prefix)
 }
 
 /* UCX_<prefix>_<NAME> of another part of the program that read its configuration before. */
-static int is_of_other_prefix(const char *prefix, const char *variable)
+static bool is_of_other_prefix(const char *prefix, const char *variable)
 {
     const struct seen_prefix *entry;
     enum cw_name_form form;

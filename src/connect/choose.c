@@ -21,7 +21,7 @@ static int compare(const struct cw_plan_candidate *a, const struct cw_plan_candi
     return 0;
 }
 
-int cw_plan_is_better(const struct cw_plan_candidate *a, const struct cw_plan_candidate *b, enum cw_plan_number *by)
+bool cw_plan_is_better(const struct cw_plan_candidate *a, const struct cw_plan_candidate *b, enum cw_plan_number *by)
 {
     enum cw_plan_number number;
     int result = compare(a, b, &number) >= 0;

@@ -5,6 +5,8 @@
 #ifndef CW_CONNECT_CHOOSE_H
 #define CW_CONNECT_CHOOSE_H
 
+#include <stdbool.h>
+
 struct cw_plan_candidate {
     double latency_ns;
     double bandwidth_bps;
@@ -15,6 +17,6 @@ enum cw_plan_number { CW_PLAN_LATENCY, CW_PLAN_BANDWIDTH, CW_PLAN_PLACE };
 
 /* Whether `a` is better than `b`, which stands behind it in the list: so `a` wins if both are equal. *by (may be NULL)
  * is the figure that decides. */
-int cw_plan_is_better(const struct cw_plan_candidate *a, const struct cw_plan_candidate *b, enum cw_plan_number *by);
+bool cw_plan_is_better(const struct cw_plan_candidate *a, const struct cw_plan_candidate *b, enum cw_plan_number *by);
 
 #endif

@@ -149,7 +149,7 @@ unsigned cw_further_dial(struct ucp_ep *ep, int dial)
     return count;
 }
 
-int cw_further_can_fail_over(const struct ucp_ep *ep, const struct cw_iface *iface)
+bool cw_further_can_fail_over(const struct ucp_ep *ep, const struct cw_iface *iface)
 {
     struct cw_plan_lane planned[CW_MAX_LANES];
     struct cw_address address;
@@ -157,7 +157,7 @@ int cw_further_can_fail_over(const struct ucp_ep *ep, const struct cw_iface *ifa
 
     if (ep->err_mode != UCP_ERR_HANDLING_MODE_FAILOVER || cw_ep_peer_uid(ep) == ep->worker->uid ||
         !cw_failover_suits(ep->worker, iface) || !address_of(ep, &address)) {
-        return 0;
+        return false;
     }
     find_paths(ep->worker, 0, &address, &paths);
     return plan_failover(ep, &paths, planned) >= 2;

@@ -5,6 +5,7 @@
 #ifndef CW_CONNECT_FURTHER_H
 #define CW_CONNECT_FURTHER_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "core/lanes.h"
@@ -15,7 +16,7 @@ unsigned cw_further_dial(struct ucp_ep *ep, int dial);
 
 /* Whether the endpoint requests a message lane with failover if this interface dials it: it is in mode FAILOVER, and
  * there are at least two routes to the peer. */
-int cw_further_can_fail_over(const struct ucp_ep *ep, const struct cw_iface *iface);
+bool cw_further_can_fail_over(const struct ucp_ep *ep, const struct cw_iface *iface);
 
 /* For info texts: the further lanes that an endpoint to this address gets for long messages, puts and gets, the best
  * ones first. `by_access`: devices move them. Returns their number. */

@@ -337,7 +337,7 @@ static void drain_turn(struct ucp_ep *ep, uint64_t turn)
     cw_lane_batch(conn, CW_BATCH_END);
 }
 
-static int is_expecting(const struct ucp_ep *ep)
+static bool is_expecting(const struct ucp_ep *ep)
 {
     return ep->worker->handlers->ep_expects(ep);
 }

@@ -6,6 +6,7 @@
 #ifndef CW_CORE_MEM_H
 #define CW_CORE_MEM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/list.h"
@@ -37,7 +38,7 @@ int cw_mem_covers(const struct ucp_mem *mem, const void *buffer, size_t length);
 /* Its memory type. */
 ucs_memory_type_t cw_mem_type(const struct ucp_mem *mem);
 /* Whether it is the memory of another process or context, imported by an exported handle. */
-int cw_mem_is_imported(const struct ucp_mem *mem);
+bool cw_mem_is_imported(const struct ucp_mem *mem);
 /* The key of a region, without the parts of devices. */
 void cw_mem_key(const struct ucp_mem *mem, struct cw_key *key);
 /* The packed key with the parts of all domains; the same bytes at each call. Returns its length. */
@@ -46,7 +47,7 @@ size_t cw_mem_pack(const struct ucp_mem *mem, uint8_t bytes[CW_KEY_MAX]);
  * mapped. */
 const struct cw_memh *cw_mem_handle(const struct ucp_mem *mem, const struct cw_domain *domain);
 /* Whether any domain registered it. */
-int cw_mem_has_handle(const struct ucp_mem *mem);
+bool cw_mem_has_handle(const struct ucp_mem *mem);
 
 /* The bytes that ucp_memh_pack returns with EXPORT, for cw_mem_map in another process. UCS_ERR_UNSUPPORTED: not memory
  * that was allocated to be shared; UCS_ERR_INVALID_PARAM: without the feature. Logs. */

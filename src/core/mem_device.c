@@ -3,6 +3,7 @@
  * Handles and key parts of a region for devices: one of each for every domain of the context, made with the region. A
  * domain that does not accept the memory has neither; its peers access the memory by packets.
  */
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -110,7 +111,7 @@ const struct cw_memh *cw_mem_handle(const struct ucp_mem *mem, const struct cw_d
     return (mem->device == NULL) ? NULL : mem->device->handles[domain->number - 1];
 }
 
-int cw_mem_has_handle(const struct ucp_mem *mem)
+bool cw_mem_has_handle(const struct ucp_mem *mem)
 {
     return mem->device != NULL;
 }

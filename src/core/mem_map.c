@@ -6,6 +6,7 @@
  */
 #include <fnmatch.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -246,7 +247,7 @@ static ucs_status_t obtain(struct ucp_context *context, const struct order *orde
     return status;
 }
 
-int cw_mem_is_imported(const struct ucp_mem *mem)
+bool cw_mem_is_imported(const struct ucp_mem *mem)
 {
     return mem->mapping != NULL;
 }

@@ -26,7 +26,7 @@ static struct cw_cache *cache_of(const struct ucp_context *context, const struct
     return context->caches[domain->number - 1];
 }
 
-int cw_mem_use_is_cheap(struct ucp_context *context, struct cw_domain *domain, const struct cw_mem_part *part)
+bool cw_mem_use_is_cheap(struct ucp_context *context, struct cw_domain *domain, const struct cw_mem_part *part)
 {
     struct cw_domain_range region;
 

@@ -7,6 +7,8 @@
 #ifndef CW_CORE_MEM_USE_H
 #define CW_CORE_MEM_USE_H
 
+#include <stdbool.h>
+
 #include "core/context.h"
 #include "mem/cache.h"
 #include "mem/device.h"
@@ -36,7 +38,7 @@ struct cw_mem_part {
 ucs_status_t cw_mem_use_begin(struct ucp_context *context, struct cw_domain *domain, const struct cw_mem_part *part,
                               unsigned rights, struct cw_mem_use *use);
 /* Whether a registration is probably free of cost: it exists, or will be cached for the next message. */
-int cw_mem_use_is_cheap(struct ucp_context *context, struct cw_domain *domain, const struct cw_mem_part *part);
+bool cw_mem_use_is_cheap(struct ucp_context *context, struct cw_domain *domain, const struct cw_mem_part *part);
 /* By the region that the program mapped; 0: the memory lies in none. */
 int cw_mem_use_begin_mapped(struct ucp_context *context, struct cw_domain *domain, const void *memory, size_t length,
                             unsigned rights, struct cw_mem_use *use);

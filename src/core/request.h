@@ -13,6 +13,7 @@
 #define CW_CORE_REQUEST_H
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -95,7 +96,7 @@ struct cw_request_pool {
     unsigned slab_objects;              /* size of the next slab */
 };
 
-static inline int cw_request_pool_is_empty(const struct cw_request_pool *pool)
+static inline bool cw_request_pool_is_empty(const struct cw_request_pool *pool)
 {
     return pool->top == pool->bottom;
 }

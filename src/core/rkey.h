@@ -9,6 +9,8 @@
 #ifndef CW_CORE_RKEY_H
 #define CW_CORE_RKEY_H
 
+#include <stdbool.h>
+
 #include "base/compiler.h"
 #include "core/mem.h"
 
@@ -89,13 +91,13 @@ static inline int cw_rkey_holds(const struct ucp_rkey *rkey, uint64_t address, u
 }
 
 /* Whether a load/store-accessible region is still registered. */
-static inline int cw_rkey_is_live(const struct ucp_rkey *rkey)
+static inline bool cw_rkey_is_live(const struct ucp_rkey *rkey)
 {
     return cw_likely(__atomic_load_n(rkey->validity, __ATOMIC_RELAXED) == rkey->key.token);
 }
 
 /* Whether load/store access works and the region is still registered. */
-static inline int cw_rkey_is_direct(const struct ucp_rkey *rkey)
+static inline bool cw_rkey_is_direct(const struct ucp_rkey *rkey)
 {
     return rkey->local != NULL && cw_rkey_is_live(rkey);
 }

@@ -6,6 +6,7 @@
 #ifndef CW_CORE_YIELD_POLICY_H
 #define CW_CORE_YIELD_POLICY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Yields of a trial; one of them may let a thread run that does not yield yet. */
@@ -31,7 +32,7 @@ void cw_yield_ended(struct cw_yield_policy *policy, uint64_t ticks, uint64_t too
 int cw_yield_asks_for_switches(uint64_t took_ns);
 
 /* Whether yields paid recently, so that the next one needs little evidence. */
-static inline int cw_yield_is_habit(const struct cw_yield_policy *policy)
+static inline bool cw_yield_is_habit(const struct cw_yield_policy *policy)
 {
     return policy->yields > CW_YIELD_TRIES;
 }

@@ -124,7 +124,7 @@ static void read_reports(struct cw_cache *cache)
     cache->seen = count;
 }
 
-int cw_cache_is_active(const struct cw_cache *cache)
+bool cw_cache_is_active(const struct cw_cache *cache)
 {
     return cache != NULL && (cache->domain->attr.on_demand || cw_unmapped_is_reported());
 }

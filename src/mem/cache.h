@@ -14,6 +14,8 @@
 #ifndef CW_MEM_CACHE_H
 #define CW_MEM_CACHE_H
 
+#include <stdbool.h>
+
 #include "base/list.h"
 #include "mem/domain.h"
 
@@ -40,7 +42,7 @@ struct cw_cache *cw_cache_new(struct cw_domain *domain, const struct cw_cache_li
 void cw_cache_free(struct cw_cache *cache);
 
 /* Whether registrations are cached at present. */
-int cw_cache_is_active(const struct cw_cache *cache);
+bool cw_cache_is_active(const struct cw_cache *cache);
 /* A registration that covers these bytes, with all of these rights. The caller ensures that the memory stays mapped
  * until cw_cache_put. NULL: none is available, for any reason. */
 struct cw_cached *cw_cache_get(struct cw_cache *cache, const void *memory, size_t length, unsigned rights);

@@ -8,6 +8,7 @@
 #ifndef CW_MSG_DATATYPE_H
 #define CW_MSG_DATATYPE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
@@ -82,7 +83,7 @@ static inline ucp_datatype_t cw_dt_make_device(const struct cw_dt_device *device
 }
 
 /* Whether the cursor is over contiguous memory of a device. */
-static inline int cw_dt_is_flat_device(const struct cw_dt_cursor *cursor)
+static inline bool cw_dt_is_flat_device(const struct cw_dt_cursor *cursor)
 {
     return cursor->class_id == CW_DT_DEVICE && cursor->layout == UCP_DATATYPE_CONTIG;
 }
@@ -99,7 +100,7 @@ ucs_memory_type_t cw_dt_memory_type(const struct cw_dt_cursor *cursor);
 
 enum cw_dt_direction { CW_DT_SEND, CW_DT_RECV };
 
-static inline int cw_dt_is_contig(ucp_datatype_t datatype)
+static inline bool cw_dt_is_contig(ucp_datatype_t datatype)
 {
     return (datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_CONTIG;
 }
@@ -169,7 +170,7 @@ void cw_dt_gather(struct cw_dt_cursor *cursor, size_t total);
 char *cw_dt_piece_place(const struct cw_dt_cursor *cursor, size_t length);
 
 /* Whether the data is in memory that the CPU can access by address. */
-static inline int cw_dt_is_memory(const struct cw_dt_cursor *cursor)
+static inline bool cw_dt_is_memory(const struct cw_dt_cursor *cursor)
 {
     return cursor->class_id == UCP_DATATYPE_CONTIG || cursor->class_id == UCP_DATATYPE_IOV;
 }

@@ -29,7 +29,7 @@ static struct cw_reassembly *find(const struct ucp_ep *ep, uint32_t number, unsi
     return NULL;
 }
 
-int cw_reassembly_may_begin(const struct ucp_ep *ep, uint32_t number)
+bool cw_reassembly_may_begin(const struct ucp_ep *ep, uint32_t number)
 {
     unsigned unfinished;
 

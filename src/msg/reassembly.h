@@ -10,6 +10,8 @@
 #ifndef CW_MSG_REASSEMBLY_H
 #define CW_MSG_REASSEMBLY_H
 
+#include <stdbool.h>
+
 #include "core/ep_retained.h"
 #include "msg/op_ep.h"
 
@@ -98,7 +100,7 @@ static inline void cw_reassembly_store(struct cw_reassembly *reassembly)
 }
 
 /* Whether a message with this number may begin. */
-int cw_reassembly_may_begin(const struct ucp_ep *ep, uint32_t number);
+bool cw_reassembly_may_begin(const struct ucp_ep *ep, uint32_t number);
 /* The handler of NEXT packets. */
 ucs_status_t cw_reassembly_on_next(struct ucp_ep *ep, const void *data, size_t length);
 /* The upcalls `place` and `placed` for NEXT packets that the transport writes in place. */

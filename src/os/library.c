@@ -6,11 +6,12 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 /* Whether the file of a loaded object has that name, whatever its version. */
-static int has_name(const char *path, const char *soname)
+static bool has_name(const char *path, const char *soname)
 {
     const char *end = strstr(soname, ".so");
     const char *base = strrchr(path, '/');

@@ -11,6 +11,7 @@
 #ifndef CW_OS_LOCK_H
 #define CW_OS_LOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/compiler.h"
@@ -45,7 +46,7 @@ void cw_lock_leave_wake(struct cw_lock *lock);
 int cw_lock_offer_taken(struct cw_lock *lock);
 
 /* Safe without the lock: only the owner itself can find its own id there. */
-static CW_INLINE int cw_lock_is_mine(const struct cw_lock *lock)
+static CW_INLINE bool cw_lock_is_mine(const struct cw_lock *lock)
 {
     return __atomic_load_n(&lock->owner, __ATOMIC_RELAXED) == cw_thread_self();
 }

@@ -347,13 +347,13 @@ void cw_memory_populate(void *ptr, size_t length)
     }
 }
 
-int cw_memory_is_there(void *ptr, size_t length, int for_writing)
+bool cw_memory_is_there(void *ptr, size_t length, int for_writing)
 {
     const size_t skew = (uintptr_t)ptr % cw_memory_page();
     char *start = (char *)ptr - skew;
 
     if (madvise(start, length + skew, for_writing ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0) {
-        return 1;
+        return true;
     }
     /* EINVAL: the pages may not be written, or the kernel is older than this advice */
     return errno == EINVAL && !(for_writing && madvise(start, length + skew, MADV_POPULATE_READ) == 0);
@@ -414,7 +414,7 @@ static uintptr_t find_heap(void)
 
 /* The stack of the main thread grows downwards, and a fiber has a stack of its own. So an address counts as one of the
  * thread's stack only if it lies between the frame of the caller and the end of that stack. */
-int cw_memory_is_plain(const void *ptr)
+bool cw_memory_is_plain(const void *ptr)
 {
     const uintptr_t address = (uintptr_t)ptr, here = (uintptr_t)__builtin_frame_address(0);
     uintptr_t start = __atomic_load_n(&heap_start, __ATOMIC_RELAXED);
@@ -423,7 +423,7 @@ int cw_memory_is_plain(const void *ptr)
         find_stack();
     }
     if (address >= here && address < stack_end && here >= stack_start) {
-        return 1;
+        return true;
     }
     if (start == 0) {
         start = find_heap();

@@ -8,6 +8,7 @@
 #ifndef CW_OS_MEMORY_H
 #define CW_OS_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -64,7 +65,7 @@ void cw_memory_populate(void *ptr, size_t length);
 
 /* Whether the program may read that range, and write it if `for_writing` is set; its pages are then present. 1 also if
  * the kernel cannot tell. */
-int cw_memory_is_there(void *ptr, size_t length, int for_writing);
+bool cw_memory_is_there(void *ptr, size_t length, int for_writing);
 
 /* Advises the kernel that these bytes, of any mapping, will soon be used. */
 void cw_memory_will_need(void *ptr, size_t length);
@@ -72,8 +73,8 @@ void cw_memory_will_need(void *ptr, size_t length);
 size_t cw_memory_page(void);
 
 /* Whether the address lies on the stack of the calling thread or in the heap that grows by brk(2): such memory is
- * always host memory. 0: unknown. Only the first call of a thread makes a system call. */
-int cw_memory_is_plain(const void *ptr);
+ * always host memory. False: unknown. Only the first call of a thread makes a system call. */
+bool cw_memory_is_plain(const void *ptr);
 
 /* The id of this process in its pid namespace. */
 uint32_t cw_memory_process(void);

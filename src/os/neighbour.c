@@ -133,24 +133,24 @@ unsigned cw_neighbour_device(const char *name)
     return (name[0] != '\0') ? if_nametoindex(name) : 0;
 }
 
-int cw_neighbour_is_known(const struct cw_net_address *to, unsigned device)
+bool cw_neighbour_is_known(const struct cw_net_address *to, unsigned device)
 {
     struct cw_net_address hop;
     int fd, state = -1;
 
     fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
     if (fd < 0) {
-        return 1;
+        return true;
     }
     if (find_hop(fd, to, device, &hop)) {
         state = find_state(fd, &hop, device);
     }
     close(fd);
     if (state < 0 || (state & KNOWN)) {
-        return 1;
+        return true;
     }
     if (!(state & NUD_INCOMPLETE)) {
         ask_for(to, device);
     }
-    return 0;
+    return false;
 }

@@ -125,7 +125,7 @@ int cw_net_same_subnet(const struct cw_net_address *left, const struct cw_net_ad
            (rest == 0 || ((left->bytes[bytes] ^ right->bytes[bytes]) >> (8 - rest)) == 0);
 }
 
-int cw_net_is_loopback(const struct cw_net_address *address)
+bool cw_net_is_loopback(const struct cw_net_address *address)
 {
     static const uint8_t v6[16] = {[15] = 1};
 
@@ -214,7 +214,7 @@ uint64_t cw_net_user_timeout(int fd)
     return (getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, &length) == 0) ? (uint64_t)timeout_ms : 0;
 }
 
-int cw_net_is_unanswered(int fd, uint64_t within_ms)
+bool cw_net_is_unanswered(int fd, uint64_t within_ms)
 {
     struct tcp_info info = {0};
     socklen_t length = sizeof(info);

@@ -7,6 +7,7 @@
 #ifndef CW_OS_NET_H
 #define CW_OS_NET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -66,15 +67,15 @@ void cw_net_ends(int fd, struct cw_net_address *local, struct cw_net_address *pe
  * are omitted. */
 int cw_net_interfaces(struct cw_net_interface *list, unsigned max);
 /* Whether the driver of the device is a bridge; the name does not matter. */
-int cw_net_is_bridge(const char *interface_name);
+bool cw_net_is_bridge(const char *interface_name);
 /* Whether the interface has a default route out of this host. */
-int cw_net_has_default_route(const char *interface_name);
+bool cw_net_has_default_route(const char *interface_name);
 /* The interface of the IPv4 default route with the lowest metric; "" when there is none. */
 void cw_net_default_interface(char name[CW_NET_NAME_MAX]);
 
 /* Whether the first `bits` bits agree. */
 int cw_net_same_subnet(const struct cw_net_address *left, const struct cw_net_address *right, unsigned bits);
-int cw_net_is_loopback(const struct cw_net_address *address);
+bool cw_net_is_loopback(const struct cw_net_address *address);
 /* "10.0.0.5:4711", "[fe80::1]:4711". */
 void cw_net_format(const struct cw_net_address *address, char text[CW_NET_TEXT_MAX]);
 /* The other end of a connected socket; "an unknown address" when it is gone. */
@@ -112,7 +113,7 @@ void cw_net_set_user_timeout(int fd, uint64_t timeout_ms);
 uint64_t cw_net_user_timeout(int fd);
 /* Whether the peer's kernel has not answered a segment that was sent more than twice, and has answered nothing else
  * within this time. */
-int cw_net_is_unanswered(int fd, uint64_t within_ms);
+bool cw_net_is_unanswered(int fd, uint64_t within_ms);
 /* A later close drops bytes that the peer did not acknowledge, and resets the connection. */
 void cw_net_forget(int fd);
 /* Shuts down the direction to the peer: no more bytes will be sent. */

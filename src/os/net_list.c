@@ -166,7 +166,7 @@ int cw_net_interfaces(struct cw_net_interface *list, unsigned max)
     return (status < 0 && status != -EAGAIN) ? status : (int)listing.count; /* an incomplete list is better than none */
 }
 
-int cw_net_is_bridge(const char *interface_name)
+bool cw_net_is_bridge(const char *interface_name)
 {
     struct ethtool_drvinfo driver = {.cmd = ETHTOOL_GDRVINFO};
     struct ifreq request = {.ifr_data = (void *)&driver};
@@ -199,7 +199,7 @@ static int ipv6_default_route(const char *interface_name)
     return found;
 }
 
-int cw_net_has_default_route(const char *interface_name)
+bool cw_net_has_default_route(const char *interface_name)
 {
     char name[CW_NET_NAME_MAX];
 

@@ -272,7 +272,7 @@ int cw_poller_check(struct cw_poller *poller)
     return count > 0;
 }
 
-int cw_poller_is_ready(const struct cw_poller *poller)
+bool cw_poller_is_ready(const struct cw_poller *poller)
 {
     struct epoll_event event;
 

@@ -7,6 +7,7 @@
 #ifndef CW_OS_POLL_H
 #define CW_OS_POLL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/alarm.h"
@@ -69,7 +70,7 @@ unsigned cw_poller_dispatch(struct cw_poller *poller);
 int cw_poller_check(struct cw_poller *poller);
 
 /* Whether the descriptor is readable now. Consumes nothing; any thread. */
-int cw_poller_is_ready(const struct cw_poller *poller);
+bool cw_poller_is_ready(const struct cw_poller *poller);
 
 /* Makes the descriptor readable. Any thread, signal handlers included; never blocks. */
 ucs_status_t cw_poller_signal(struct cw_poller *poller);

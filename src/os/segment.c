@@ -40,7 +40,7 @@ static bool is_beyond_limit(size_t size)
 }
 
 /* Read once; concurrent threads find equal values. */
-int cw_segment_is_strict(void)
+bool cw_segment_is_strict(void)
 {
     static _Atomic int known; /* 1: no, 2: yes */
     int answer = atomic_load_explicit(&known, memory_order_relaxed);
@@ -147,7 +147,7 @@ ucs_status_t cw_segment_show(const char *name, size_t size, int *fd_p, void **pt
     return UCS_OK;
 }
 
-int cw_segment_is_locked(int fd)
+bool cw_segment_is_locked(int fd)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 

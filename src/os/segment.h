@@ -8,6 +8,7 @@
 #ifndef CW_OS_SEGMENT_H
 #define CW_OS_SEGMENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "ucs/type/status.h"
@@ -23,7 +24,7 @@ ucs_status_t cw_segment_create(size_t size, size_t now, int *fd_p, void **ptr_p)
 ucs_status_t cw_segment_show(const char *name, size_t size, int *fd_p, void **ptr_p);
 
 /* Whether another process has a lock on such memory; one that can only read it can take a read lock. */
-int cw_segment_is_locked(int fd);
+bool cw_segment_is_locked(int fd);
 
 /* Maps what a peer sent, reserved as by cw_segment_create. UCS_ERR_INVALID_PARAM when the descriptor is no sealed
  * memory of exactly that size, UCS_ERR_NO_MEMORY; logs nothing. The descriptor stays the caller's. */
@@ -31,7 +32,7 @@ ucs_status_t cw_segment_attach(int fd, size_t size, size_t now, void **ptr_p);
 
 /* Whether the pages of such memory are all reserved at once, because the kernel may have no page when one is
  * touched. */
-int cw_segment_is_strict(void);
+bool cw_segment_is_strict(void);
 
 /* Returns the whole pages of the range to the kernel, for all processes that map them: a page is zeros when it is
  * touched again. A no-op if all pages have to be reserved. */

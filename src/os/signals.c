@@ -51,7 +51,7 @@ static uintptr_t handler_of(const struct sigaction *action)
     return (action->sa_flags & SA_SIGINFO) ? (uintptr_t)action->sa_sigaction : (uintptr_t)action->sa_handler;
 }
 
-static int is_theirs(const struct sigaction *action, const void *inside)
+static bool is_theirs(const struct sigaction *action, const void *inside)
 {
     struct search search = {.inside = (uintptr_t)inside, .handler = handler_of(action)};
 

@@ -187,7 +187,7 @@ const struct cw_protocol *cw_choice_stream(const struct ucp_ep *ep, const struct
 
 /* ---- one-sided operations ---- */
 
-int cw_choice_is_flat(const struct cw_conn *lane, const struct cw_dt_cursor *cursor)
+bool cw_choice_is_flat(const struct cw_conn *lane, const struct cw_dt_cursor *cursor)
 {
     const struct cw_domain *domain = lane->iface->domain;
 

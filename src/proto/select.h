@@ -6,6 +6,8 @@
 #ifndef CW_PROTO_SELECT_H
 #define CW_PROTO_SELECT_H
 
+#include <stdbool.h>
+
 #include "msg/send.h"
 
 struct cw_choices;
@@ -31,7 +33,7 @@ static inline unsigned cw_choice_table(enum cw_proto_operation operation, unsign
 #define CW_CHOICE_ON_DEVICE  (1u << 6)
 
 /* Whether the data is contiguous memory that the device of the lane may access itself. */
-int cw_choice_is_flat(const struct cw_conn *lane, const struct cw_dt_cursor *cursor);
+bool cw_choice_is_flat(const struct cw_conn *lane, const struct cw_dt_cursor *cursor);
 
 const struct cw_protocol *cw_choice_rma(const struct ucp_ep *ep, unsigned table, uint32_t bits, size_t length);
 const struct cw_protocol *cw_choice_of_data(const struct ucp_ep *ep, unsigned table, const struct cw_dt_cursor *cursor,

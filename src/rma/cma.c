@@ -22,7 +22,7 @@ bool cw_cma_is_ready(struct ucp_ep *ep)
     return cw_likely(ep->state == CW_EP_OPEN) ? cw_lane_can_copy(ep->conn) : is_ready_unopened(ep);
 }
 
-int cw_cma_is_possible(struct ucp_ep *ep, const struct cw_key *key)
+bool cw_cma_is_possible(struct ucp_ep *ep, const struct cw_key *key)
 {
     return key->validity != 0 && cw_cma_is_ready(ep);
 }

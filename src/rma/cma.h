@@ -17,7 +17,7 @@ enum cw_cma_direction { CW_CMA_PUT, CW_CMA_GET };
 bool cw_cma_is_ready(struct ucp_ep *ep);
 
 /* The same, for the memory of that key. */
-int cw_cma_is_possible(struct ucp_ep *ep, const struct cw_key *key);
+bool cw_cma_is_possible(struct ucp_ep *ep, const struct cw_key *key);
 
 /* Copies all of the cursor's memory (contig or iov) to or from `address`. Returns UCS_OK, or UCS_ERR_UNSUPPORTED if the
  * kernel cannot copy, for any reason; then the cursor is rewound, and some bytes may have been copied. */

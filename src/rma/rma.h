@@ -7,6 +7,8 @@
 #ifndef CW_RMA_RMA_H
 #define CW_RMA_RMA_H
 
+#include <stdbool.h>
+
 #include "core/rkey.h"
 #include "msg/datatype.h"
 #include "msg/op_ep.h"
@@ -114,7 +116,7 @@ static inline int cw_rma_confirmed(const struct cw_rma *rma)
 }
 
 /* Whether a write to this range would change bytes that a get has yet to read. */
-static inline int cw_rma_is_late(const struct cw_rma *rma, uint64_t address, uint64_t length)
+static inline bool cw_rma_is_late(const struct cw_rma *rma, uint64_t address, uint64_t length)
 {
     return rma->late.count > 0 && address < rma->late.end && rma->late.first < address + length;
 }
@@ -140,7 +142,7 @@ static inline void cw_rma_late_remove(struct cw_rma *rma)
 }
 
 /* Whether an access that needs no packets may be made in the call. */
-static inline int cw_rma_is_clear(const struct ucp_ep *ep, uint64_t address, uint64_t length, int writes)
+static inline bool cw_rma_is_clear(const struct ucp_ep *ep, uint64_t address, uint64_t length, int writes)
 {
     const struct cw_rma *rma = cw_op_ep(ep)->rma;
 
@@ -150,8 +152,8 @@ static inline int cw_rma_is_clear(const struct ucp_ep *ep, uint64_t address, uin
 
 /* Whether an access can be made by loads and stores in this call. The caller has seen that the key allows such access
  * to the range. */
-static inline int cw_rma_is_direct(const struct ucp_ep *ep, const struct ucp_rkey *rkey, uint64_t address,
-                                   uint64_t length, int writes)
+static inline bool cw_rma_is_direct(const struct ucp_ep *ep, const struct ucp_rkey *rkey, uint64_t address,
+                                    uint64_t length, int writes)
 {
     return cw_likely(cw_rkey_is_live(rkey) && ep->state != CW_EP_FAILED &&
                      cw_rma_is_clear(ep, address, length, writes));

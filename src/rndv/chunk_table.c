@@ -46,14 +46,14 @@ static struct cw_chunk_table *table_of(struct ucp_ep *ep)
     return state->chunks;
 }
 
-int cw_chunk_is_here(struct ucp_ep *ep)
+bool cw_chunk_is_here(struct ucp_ep *ep)
 {
     const struct cw_chunk_table *table = table_of(ep);
 
     return table != NULL && table->is_here;
 }
 
-int cw_chunk_has_path(struct ucp_ep *ep)
+bool cw_chunk_has_path(struct ucp_ep *ep)
 {
     const struct cw_chunk_table *table = table_of(ep);
 

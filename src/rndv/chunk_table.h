@@ -8,6 +8,8 @@
 #ifndef CW_RNDV_CHUNK_TABLE_H
 #define CW_RNDV_CHUNK_TABLE_H
 
+#include <stdbool.h>
+
 #include "core/ep.h"
 #include "core/worker.h"
 #include "mem/md.h"
@@ -31,9 +33,9 @@ struct cw_chunk {
 };
 
 /* Whether the endpoint's peer is in this process. */
-int cw_chunk_is_here(struct ucp_ep *ep);
+bool cw_chunk_is_here(struct ucp_ep *ep);
 /* Whether chunks may be exchanged with the peer, in either direction. */
-int cw_chunk_has_path(struct ucp_ep *ep);
+bool cw_chunk_has_path(struct ucp_ep *ep);
 /* The endpoint has lost its connection. */
 void cw_chunk_ep_ended(struct ucp_ep *ep);
 

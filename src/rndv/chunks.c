@@ -17,13 +17,13 @@
 #include "rndv/send.h"
 #include "rndv/staging.h"
 
-int cw_chunks_are_possible(struct ucp_ep *ep, const struct cw_dt_cursor *cursor, size_t length)
+bool cw_chunks_are_possible(struct ucp_ep *ep, const struct cw_dt_cursor *cursor, size_t length)
 {
     const struct cw_md *md;
 
     if (!cw_staging_is_worth(cursor, length) || ep->state != CW_EP_OPEN ||
         ep->worker->context->config->rndv_scheme == CW_RNDV_AM) {
-        return 0;
+        return false;
     }
     md = cw_md_of_type((ucs_memory_type_t)cursor->memory_type);
     return md != NULL && md->share != NULL && cw_chunk_has_path(ep);

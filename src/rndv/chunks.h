@@ -8,12 +8,14 @@
 #ifndef CW_RNDV_CHUNKS_H
 #define CW_RNDV_CHUNKS_H
 
+#include <stdbool.h>
+
 #include "core/ep.h"
 #include "msg/datatype.h"
 #include "wire/packet.h"
 
 /* Whether a message between this device memory and the endpoint's peer may use chunks, in either direction. */
-int cw_chunks_are_possible(struct ucp_ep *ep, const struct cw_dt_cursor *cursor, size_t length);
+bool cw_chunks_are_possible(struct ucp_ep *ep, const struct cw_dt_cursor *cursor, size_t length);
 
 /* ---- the receiver ---- */
 

@@ -53,18 +53,18 @@ static bool scheme_allows(const struct ucp_context *context)
     return scheme == CW_RNDV_AUTO || scheme == CW_RNDV_GET_ZCOPY || scheme == CW_RNDV_RKEY_PTR;
 }
 
-int cw_ipc_is_possible(struct ucp_ep *ep, const struct cw_dt_cursor *cursor, size_t length)
+bool cw_ipc_is_possible(struct ucp_ep *ep, const struct cw_dt_cursor *cursor, size_t length)
 {
     const struct ucp_context *context = ep->worker->context;
     const struct cw_md *md;
     uint32_t peer;
 
     if (!is_of_a_device(cursor) || length < CW_IPC_LEAST || ep->state != CW_EP_OPEN || !scheme_allows(context)) {
-        return 0;
+        return false;
     }
     md = cw_md_of_type((ucs_memory_type_t)cursor->memory_type);
     if (md == NULL || md->open == NULL) {
-        return 0;
+        return false;
     }
     peer = cw_lane_process(ep->conn);
     return peer != 0 && (peer == cw_memory_process() || cw_context_allows(context, md->peer_tls));

@@ -7,6 +7,8 @@
 #ifndef CW_RNDV_IPC_H
 #define CW_RNDV_IPC_H
 
+#include <stdbool.h>
+
 #include "core/ep.h"
 #include "mem/md.h"
 #include "msg/datatype.h"
@@ -16,7 +18,7 @@
 #define CW_IPC_LEAST ((size_t)16 << 10)
 
 /* Whether memory of a device may be named to the peer of this endpoint, or be named by the peer. */
-int cw_ipc_is_possible(struct ucp_ep *ep, const struct cw_dt_cursor *cursor, size_t length);
+bool cw_ipc_is_possible(struct ucp_ep *ep, const struct cw_dt_cursor *cursor, size_t length);
 
 /* ---- the receiver ---- */
 

@@ -352,7 +352,7 @@ static void staging_pack(struct cw_staging *staging, struct cw_nt_choice *nt, si
 
 /* ---- open staging ---- */
 
-int cw_staging_is_barren(const struct cw_staging *staging)
+bool cw_staging_is_barren(const struct cw_staging *staging)
 {
     return staging->begun == 0 && !staging->waits;
 }
@@ -399,7 +399,7 @@ int cw_staging_waits_for_peer(const struct cw_staging *staging)
     return shown;
 }
 
-int cw_staging_is_quiet(struct cw_staging *staging)
+bool cw_staging_is_quiet(struct cw_staging *staging)
 {
     return poll_chunks(staging, FULL) == 0;
 }

@@ -12,6 +12,8 @@
 #ifndef CW_RNDV_STAGING_H
 #define CW_RNDV_STAGING_H
 
+#include <stdbool.h>
+
 #include "msg/datatype.h"
 
 struct cw_chunk;
@@ -23,7 +25,7 @@ struct ucp_worker;
 #define CW_STAGING_LEAST ((size_t)64 << 10)
 
 /* Whether staging pays for a message of that length. */
-static inline int cw_staging_is_worth(const struct cw_dt_cursor *cursor, size_t length)
+static inline bool cw_staging_is_worth(const struct cw_dt_cursor *cursor, size_t length)
 {
     return cw_dt_is_flat_device(cursor) && length >= CW_STAGING_LEAST;
 }
@@ -50,7 +52,7 @@ void cw_staging_await(struct cw_staging *staging, void (*wake)(void *arg), void 
 /* As cw_staging_begin, for a message to that peer. Returns whether open staging has begun. */
 int cw_staging_open(struct cw_dt_cursor *cursor, struct ucp_ep *ep, size_t length);
 /* Whether it has no chunk and cannot get one. */
-int cw_staging_is_barren(const struct cw_staging *staging);
+bool cw_staging_is_barren(const struct cw_staging *staging);
 /* Returns the chunk that holds the bytes at that offset, ready for the peer, and their number. */
 struct cw_chunk *cw_staging_chunk(struct cw_staging *staging, size_t offset, size_t *length_p);
 /* These bytes were announced to the peer. */
@@ -60,7 +62,7 @@ int cw_staging_taken(struct cw_staging *staging, size_t offset, int keeps);
 /* Whether nothing can change before the peer has taken a chunk. */
 int cw_staging_waits_for_peer(const struct cw_staging *staging);
 /* Returns whether no copy is in flight; begins none. */
-int cw_staging_is_quiet(struct cw_staging *staging);
+bool cw_staging_is_quiet(struct cw_staging *staging);
 /* Requires cw_staging_is_quiet. Resets the cursor to its state before staging, at its beginning. */
 void cw_staging_undo(struct cw_dt_cursor *cursor);
 

@@ -7,6 +7,7 @@
 #define CW_TAG_TAG_H
 
 #include <stdalign.h>
+#include <stdbool.h>
 
 #include "core/ep.h"
 #include "msg/datatype.h"
@@ -91,7 +92,7 @@ ucs_status_t cw_tag_on_rts(struct ucp_ep *ep, const void *data, size_t length);
 /* cancel.c: handler of a packet, as above. */
 ucs_status_t cw_tag_on_cancel(struct ucp_ep *ep, const void *data, size_t length);
 /* Whether the endpoint connects the worker to itself. cw_tag_lands and cw_tag_swallow are for such endpoints. */
-static inline int cw_tag_is_own(const struct ucp_ep *ep)
+static inline bool cw_tag_is_own(const struct ucp_ep *ep)
 {
     return ep->loop_conn != NULL && cw_ep_peer_uid(ep) == ep->worker->uid;
 }

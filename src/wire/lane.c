@@ -35,7 +35,7 @@ void cw_lane_hello_encode(const struct cw_lane_hello *hello, uint8_t bytes[CW_LA
     memcpy(bytes, &wire, sizeof(wire));
 }
 
-int cw_is_lane_hello(const void *bytes, size_t length)
+bool cw_is_lane_hello(const void *bytes, size_t length)
 {
     return length >= sizeof(lane_magic) && memcmp(bytes, lane_magic, sizeof(lane_magic)) == 0;
 }

@@ -7,6 +7,7 @@
 #define CW_WIRE_LANE_H
 
 #include <endian.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -40,7 +41,7 @@ struct cw_lane_hello {
 
 void cw_lane_hello_encode(const struct cw_lane_hello *hello, uint8_t bytes[CW_LANE_HELLO_LENGTH]);
 /* Whether these first bytes of a connection request a further lane; only the magic is checked. */
-int cw_is_lane_hello(const void *bytes, size_t length);
+bool cw_is_lane_hello(const void *bytes, size_t length);
 /* UCS_ERR_INVALID_PARAM for anything that is not such a hello. */
 ucs_status_t cw_lane_hello_decode(const void *bytes, size_t length, struct cw_lane_hello *hello);
 /* Constant time. */

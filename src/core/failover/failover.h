@@ -20,6 +20,8 @@
 #ifndef CW_CORE_FAILOVER_H
 #define CW_CORE_FAILOVER_H
 
+#include <stdbool.h>
+
 #include "core/ep.h"
 #include "core/lanes.h"
 #include "wire/failover.h"
@@ -85,7 +87,7 @@ struct cw_conn *cw_failover_new(struct ucp_ep *ep, struct cw_conn *conn);
 void cw_failover_cleanup(struct ucp_worker *worker, unsigned num_ifaces);
 
 /* Whether both sides know that all packets were handled, so that the loss of a connection loses none. */
-static inline int cw_failover_is_settled(const struct ucp_ep *ep)
+static inline bool cw_failover_is_settled(const struct ucp_ep *ep)
 {
     const struct cw_failover *failover = cw_failover_of(ep);
 

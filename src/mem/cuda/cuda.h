@@ -6,6 +6,8 @@
 #ifndef CW_MEM_CUDA_H
 #define CW_MEM_CUDA_H
 
+#include <stdbool.h>
+
 #include "mem/cuda/cuda_driver.h"
 #include "ucs/memory/memory_type.h"
 #include "ucs/type/status.h"
@@ -20,7 +22,7 @@ struct cuda_range {
     unsigned long long buffer_id;
 };
 
-static inline int cw_cuda_is_of_gpu(const struct cuda_driver *cuda, const struct cuda_range *range)
+static inline bool cw_cuda_is_of_gpu(const struct cuda_driver *cuda, const struct cuda_range *range)
 {
     return range->type == cuda->kind->device || range->type == cuda->kind->managed;
 }

@@ -17,6 +17,7 @@
 #ifndef CW_TRANSPORT_SHM_SHM_H
 #define CW_TRANSPORT_SHM_SHM_H
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "os/peer_memory.h"
@@ -190,7 +191,7 @@ _Static_assert(sizeof(struct shm_handshake) == 56, "docs/WIRE.md");
 #define SHM_VERSION 10u
 #define SHM_MAGIC   "CWS1"
 
-static inline int shm_handshake_is_ours(const struct shm_handshake *handshake)
+static inline bool shm_handshake_is_ours(const struct shm_handshake *handshake)
 {
     return memcmp(handshake->magic, SHM_MAGIC, sizeof(handshake->magic)) == 0 && handshake->version == SHM_VERSION;
 }

@@ -254,7 +254,7 @@ static CW_NOINLINE unsigned receive(const struct cw_upcalls *upcalls, struct shm
 }
 
 /* Whether the packet that got CW_AGAIN fits now, and also any packet of max_bcopy bytes. */
-static int has_wanted_space(struct shm_conn *conn)
+static bool has_wanted_space(struct shm_conn *conn)
 {
     const size_t max = conn->super.iface->limits.max_bcopy;
 

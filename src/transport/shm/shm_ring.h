@@ -16,6 +16,7 @@
 #ifndef CW_TRANSPORT_SHM_RING_H
 #define CW_TRANSPORT_SHM_RING_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -157,7 +158,7 @@ static inline void shm_tx_stop(struct shm_tx *tx, uint32_t bytes)
 }
 
 /* Whether a packet of this length fits at `line`, by the last known position of the consumer. */
-static inline int shm_has_space_here(struct shm_tx *tx, uint64_t length)
+static inline bool shm_has_space_here(struct shm_tx *tx, uint64_t length)
 {
     if (cw_unlikely(tx->fast.slot != 0)) {
         cw_shm_tx_close(tx);
@@ -167,7 +168,7 @@ static inline int shm_has_space_here(struct shm_tx *tx, uint64_t length)
 }
 
 /* As shm_has_space_here, or at the beginning of the next lap, which it begins. */
-static inline int shm_has_space_known(struct shm_tx *tx, uint64_t length)
+static inline bool shm_has_space_known(struct shm_tx *tx, uint64_t length)
 {
     return cw_likely(shm_has_space_here(tx, length)) || cw_shm_tx_turn(tx, length);
 }
@@ -222,7 +223,7 @@ static inline uint64_t shm_peek(struct shm_rx *rx)
 }
 
 /* Whether the packet lies within the ring. */
-static inline int shm_is_inside(const struct shm_rx *rx, uint64_t length)
+static inline bool shm_is_inside(const struct shm_rx *rx, uint64_t length)
 {
     return shm_behind(shm_offset(rx->base, rx->fast.line), length) <= shm_offset(rx->base, rx->end);
 }
