@@ -77,6 +77,7 @@ static ucs_status_t post_barrier(struct cw_rma *rma, ucs_status_t (*send)(struct
     result = cw_rma_post(request, 0, CW_RMA_AT_ONCE, NULL);
     if (UCS_PTR_IS_PTR(result)) {
         cw_request_release(request, 0);
+        rma->in_order = 1;
     }
     return UCS_PTR_IS_ERR(result) ? UCS_PTR_STATUS(result) : UCS_OK;
 }

@@ -105,6 +105,15 @@ static ucs_status_t keep(struct cw_request *request)
     return cw_dt_keep(&get->cursor);
 }
 
+/* A get that needs no packets ends in its first attempt. */
+static enum cw_rma_haste haste_of(struct ucp_ep *ep, const struct cw_get *get)
+{
+    return (cw_rkey_direct(get->rkey, get->address, CW_KEY_READ) != NULL ||
+            (!get->no_copies && cw_cma_is_possible(ep, &get->rkey->key)))
+               ? CW_RMA_AT_ONCE
+               : CW_RMA_COLLECTED;
+}
+
 static ucs_status_ptr_t get_request(struct ucp_ep *ep, void *buffer, size_t count, uint64_t address,
                                     struct ucp_rkey *rkey, const ucp_request_param_t *param)
 {
@@ -136,7 +145,7 @@ static ucs_status_ptr_t get_request(struct ucp_ep *ep, void *buffer, size_t coun
         get->forced = 1;
         return cw_rma_post_forced(request);
     }
-    return cw_rma_post(request, param->op_attr_mask, CW_RMA_COLLECTED, keep);
+    return cw_rma_post(request, param->op_attr_mask, haste_of(ep, get), keep);
 }
 
 /* Reads mapped memory by loads, into any datatype. Makes a request only if the program wants one. */

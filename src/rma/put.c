@@ -144,9 +144,14 @@ static ucs_status_t keep(struct cw_request *request)
     return cw_dt_keep(&send->cursor);
 }
 
-/* A put whose first packet carries no bytes may wait for progress behind other sends, if the endpoint batches them. */
+/* A put that needs no packets ends in its first attempt. One whose first packet carries no bytes may wait for progress
+ * behind other sends, if the endpoint batches them. */
 static enum cw_rma_haste haste_of(struct ucp_ep *ep, const struct cw_send *send)
 {
+    if (cw_rkey_direct(send->put.rkey, send->put.address, CW_KEY_WRITE) != NULL ||
+        (!send->no_copies && cw_cma_is_possible(ep, &send->put.rkey->key))) {
+        return CW_RMA_AT_ONCE;
+    }
     return (ep->state == CW_EP_OPEN && cw_ep_collects(ep) && choose(send, ep)->announces) ? CW_RMA_COLLECTED
                                                                                           : CW_RMA_FOLLOWS;
 }

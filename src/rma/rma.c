@@ -95,6 +95,7 @@ static ucs_status_t run_some(struct cw_rma *rma)
         }
     }
     rma->running = 0;
+    rma->in_order = rma->in_order && !cw_list_empty(&rma->queue);
     return result;
 }
 
@@ -221,6 +222,7 @@ static ucs_status_ptr_t enqueue(struct cw_request *request, ucs_status_t why, uc
         return cw_request_give_up(request, status);
     }
     cw_list_add_tail(&rma->queue, &request->link);
+    rma->in_order |= keep != NULL;
     if (why == CW_LATER) {
         cw_ep_reap_later(rma->ep);
     }
@@ -269,9 +271,10 @@ ucs_status_ptr_t cw_rma_post(struct cw_request *request, uint32_t attr_mask, enu
 {
     struct ucp_ep *ep = request->ep;
     struct cw_rma *rma = cw_op_ep(ep)->rma;
+    const bool overtakes = keep != NULL && haste == CW_RMA_AT_ONCE && !rma->in_order;
     ucs_status_t status;
 
-    if (!cw_list_empty(&rma->queue) || rma->running) {
+    if (rma->running || (!cw_list_empty(&rma->queue) && !overtakes)) {
         return enqueue(request, CW_BLOCKED, keep);
     }
     if (cw_unlikely(rma->no_packets)) { /* so that a refused operation completes in progress */

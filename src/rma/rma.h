@@ -60,6 +60,7 @@ struct cw_rma {
     uint8_t running;
     uint8_t no_packets;      /* UCX_PROTO_EMULATION_ENABLE=n */
     uint8_t fencing;         /* fence.c: the call is running */
+    uint8_t in_order;        /* the queue holds a put, a get or a barrier: later operations wait behind it */
     ucs_status_t error;      /* status of a refused operation, for the next flush */
 };
 
@@ -97,8 +98,9 @@ ucs_status_t cw_rma_refuse_packets(const struct ucp_ep *ep, const struct cw_dt_c
  * Starts an operation, or queues it. request->send is its attempt, which returns UCS_OK: complete; UCS_INPROGRESS: in
  * flight, and the request moves to ep->inflight; CW_RMA_OWNED; CW_AGAIN: no tx space; CW_BLOCKED: the operation waits
  * for answers or for the end of other operations; CW_LATER: it has sent many bytes and yields to others; any other
- * status ends it. `keep` (may be NULL) copies data that the program may reuse when the request outlives the call. The
- * result is that of an *_nbx call; after NULL or an error the request no longer exists.
+ * status ends it. `keep` copies data that the program may reuse when the request outlives the call; NULL: an atomic or
+ * a flush, which later operations may overtake, or a barrier. A put or a get that is posted CW_RMA_AT_ONCE overtakes
+ * atomics and flushes. The result is that of an *_nbx call; after NULL or an error the request no longer exists.
  */
 ucs_status_ptr_t cw_rma_post(struct cw_request *request, uint32_t attr_mask, enum cw_rma_haste haste,
                              ucs_status_t (*keep)(struct cw_request *));
@@ -141,13 +143,14 @@ static inline void cw_rma_late_remove(struct cw_rma *rma)
     }
 }
 
-/* Whether an access that needs no packets may be made in the call. */
+/* Whether an access that needs no packets may be made in the call. It may overtake queued atomics, which can wait for
+ * the target's progress for a long time. */
 static inline bool cw_rma_is_clear(const struct ucp_ep *ep, uint64_t address, uint64_t length, int writes)
 {
     const struct cw_rma *rma = cw_op_ep(ep)->rma;
 
     return cw_likely(rma == NULL) ||
-           (cw_list_empty(&rma->queue) && cw_rma_confirmed(rma) && !(writes && cw_rma_is_late(rma, address, length)));
+           (!rma->in_order && cw_rma_confirmed(rma) && !(writes && cw_rma_is_late(rma, address, length)));
 }
 
 /* Whether an access can be made by loads and stores in this call. The caller has seen that the key allows such access

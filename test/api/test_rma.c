@@ -738,6 +738,87 @@ API_TEST(test_err2_owner_that_never_progressed)
     free(silent.data);
 }
 
+/* A put and a get of both forms, and what the owner then has. */
+static void check_without_owner(struct cw_target *target, char *data, size_t length, uint64_t seed)
+{
+    ucp_dt_iov_t list[2] = {{data, length / 2}, {data + length / 2, length - length / 2}};
+    ucp_request_param_t param = cw_param_none();
+    const bool is_list = seed % 2;
+    void *buffer = is_list ? (void *)list : data;
+    const size_t count = is_list ? 2 : length;
+
+    if (is_list) {
+        param.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+        param.datatype = ucp_dt_make_iov();
+    }
+    cw_pattern_fill(data, length, seed);
+    assert_int_equal(cw_pair_wait(target->pair, ucp_put_nbx(target->ep, buffer, count, target->address + CW_PAGE,
+                                                            target->key, &param), "put behind atomics"), UCS_OK);
+    cw_target_check(target, CW_PAGE, length, seed);
+    memset(data, 0, length);
+    assert_int_equal(cw_pair_wait(target->pair, ucp_get_nbx(target->ep, buffer, count, target->address + CW_PAGE,
+                                                            target->key, &param), "get behind atomics"), UCS_OK);
+    cw_pattern_check(data, length, seed);
+}
+
+/* RMA-6, WRK-24, FLU-20: atomics on memory of the program's own wait for the owner, on an endpoint without connection
+ * and on one with more atomics than may be in flight. Puts and gets, which the system copies, do not wait behind them,
+ * except behind a fence. */
+API_TEST(test_rma10_atomics_that_wait)
+{
+    enum { ATOMICS = 300, MOST = 100000 };
+    static const size_t lengths[] = {8, 8, 5000, 5000, MOST, MOST};
+    static ucs_status_ptr_t atomics[ATOMICS];
+    static uint64_t replies[ATOMICS];
+    static char data[MOST];
+    ucp_request_param_t param = cw_param_none(), fetch = cw_param_none();
+    ucs_status_ptr_t late = NULL;
+    uint64_t one = 1, word = 0;
+    struct cw_servant servant;
+    struct cw_target target;
+
+    cw_test_need_two_processes();
+    if (!cw_test_tls_has("shm")) { /* no copies by the system */
+        skip();
+    }
+    fetch.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
+    fetch.datatype = ucp_dt_make_contig(8);
+    cw_servant_start(&servant, pair);
+    cw_target_open(&target, pair, &servant, CW_MEMORY_HEAP, CW_PAGE + MOST);
+    for (uint64_t round = 1; round <= 2 && can_be_read(servant.remote.pid, target.address); round++) {
+        cw_target_tell(&target, CW_ORDER_SILENT, 0, 0, 0);
+        for (int i = 0; i < ATOMICS; i++) {
+            fetch.reply_buffer = &replies[i];
+            atomics[i] = ucp_atomic_op_nbx(target.ep, UCP_ATOMIC_OP_ADD, &one, 1, target.address, target.key, &fetch);
+        }
+        for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+            check_without_owner(&target, data, lengths[i], round * 10 + i);
+        }
+        assert_int_equal(ucp_request_check_status(atomics[0]), UCS_INPROGRESS);
+        if (!cw_test_reference()) { /* its fence waits for the atomics */
+            assert_int_equal(ucp_worker_fence(pair->tx->worker), UCS_OK);
+            late = ucp_get_nbx(target.ep, &word, 8, target.address, target.key, &param);
+            assert_true(UCS_PTR_IS_PTR(late));
+            for (int i = 0; i < 1000; i++) {
+                ucp_worker_progress(pair->tx->worker);
+            }
+            assert_int_equal(ucp_request_check_status(late), UCS_INPROGRESS);
+        }
+        cw_target_tell(&target, CW_ORDER_LIVELY, 0, 0, 0);
+        for (int i = 0; i < ATOMICS; i++) {
+            assert_int_equal(cw_pair_wait(pair, atomics[i], "atomic"), UCS_OK);
+        }
+        if (late != NULL) {
+            assert_int_equal(cw_pair_wait(pair, late, "get after a fence"), UCS_OK);
+            assert_int_equal(word, round * ATOMICS);
+        }
+        assert_int_equal(cw_target_flush(&target), UCS_OK);
+        assert_int_equal(cw_target_peek(&target, 0), round * ATOMICS);
+    }
+    cw_target_close(&target);
+    cw_servant_dismiss(&servant);
+}
+
 /* N22-114: what only packets reach is accepted, told of, and canceled; mapped memory is reached as ever. */
 API_TEST(test_n22_114_no_emulation)
 {
