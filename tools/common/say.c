@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 static const char *program_name = "tool";
+static const char *place = "";
 static bool quiet_errors;
 
 void cw_say_setup(const char *program, bool quiet)
@@ -29,11 +30,16 @@ void cw_say_setup(const char *program, bool quiet)
     quiet_errors = quiet;
 }
 
+void cw_say_place(const char *text)
+{
+    place = (text == NULL) ? "" : text;
+}
+
 static void say(const char *kind, const char *format, va_list arguments)
 {
     cw_progress_clear();
     fflush(stdout);
-    fprintf(stderr, "%s: %s", program_name, kind);
+    fprintf(stderr, "%s: %s%s", program_name, kind, place);
     vfprintf(stderr, format, arguments);
     fputc('\n', stderr);
 }

@@ -17,6 +17,9 @@ void cw_say_setup(const char *program, bool quiet);
 /* One line "program: ERROR sentence" on stderr, flushed after what stdout holds. */
 void cw_say_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* What later errors begin with, such as "file:3: "; it must outlive them. NULL: nothing. */
+void cw_say_place(const char *text);
+
 /* One line "program: sentence" on stderr. */
 void cw_say_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -10,6 +10,7 @@
 #include "say.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,6 +66,7 @@ int cw_options_read_batch(const struct cw_perf_options *base, const char *path, 
     char *text = NULL;
     size_t room = 0;
     int count = 0, number = 0, status = 0;
+    char place[PATH_MAX + 16];
 
     if (file == NULL) {
         cw_say_error("cannot read batch file '%s': %s", path, strerror(errno));
@@ -72,7 +74,8 @@ int cw_options_read_batch(const struct cw_perf_options *base, const char *path, 
     }
     while (status >= 0 && getline(&text, &room, file) >= 0) {
         struct cw_perf_line *more = realloc(found, ((size_t)count + 1) * sizeof(*found));
-        number++;
+        snprintf(place, sizeof(place), "%s:%d: ", path, ++number);
+        cw_say_place(place);
         if (more == NULL) {
             cw_say_error("out of memory");
             status = -1;
@@ -82,13 +85,12 @@ int cw_options_read_batch(const struct cw_perf_options *base, const char *path, 
         status = read_line(base, text, &found[count]);
         count += status > 0;
     }
+    cw_say_place(NULL);
     free(text);
     if (status >= 0 && ferror(file)) {
         cw_say_error("cannot read batch file '%s': %s", path, strerror(errno));
         status = -1;
-    } else if (status < 0) {
-        cw_say_error("batch file '%s', line %d", path, number);
-    } else if (count == 0) {
+    } else if (status >= 0 && count == 0) {
         cw_say_error("batch file '%s' holds no test", path);
         status = -1;
     }

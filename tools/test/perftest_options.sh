@@ -122,8 +122,15 @@ expect_status 255 "$perftest" -l -b "$work/none"
 grep -q "batch file" "$work/err" || fail "no sentence on the missing batch file"
 printf '# nothing\n\n' >"$work/empty"
 expect_status 255 "$perftest" -l -b "$work/empty"
-printf 'one -t tag_lat -s 8 -p 3\n' >"$work/port"
-expect_status 255 "$perftest" -l -b "$work/port"
+# A wrong line is one line that names it.
+for line in 'one -t tag_lat -p 3' 'one -Q' 'one -n' 'one -t none' 'one -n x' 'one word' \
+    'one -t ucp_get --user-memory x'; do
+    printf '# first\n\n%s\ntwo -t tag_lat\n' "$line" >"$work/wrong"
+    expect_status 255 "$perftest" -l -b "$work/wrong"
+    if [ "$(wc -l <"$work/err")" != 1 ] || ! grep -q "^ucx_perftest: ERROR $work/wrong:3: ." "$work/err"; then
+        fail "'$line' in a batch file: $(cat "$work/err")"
+    fi
+done
 
 # -q keeps errors quiet, the status stays.
 expect_status 255 "$perftest" -q -l
