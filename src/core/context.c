@@ -141,14 +141,16 @@ static void warn_devices(const struct cw_config *config, const struct found *fou
 {
     const struct cw_name_list *list = device_list(config, class_id);
     const unsigned count = num_checked(list, type);
+    struct names_text names;
     const char *name;
     unsigned i, j;
 
     for (i = 0; i < count; i++) {
         name = list->names[i] + (i == 0 && list->names[0][0] == '^');
         if (name[0] != '\0' && strcmp(name, "all") != 0 && !is_found(found, class_id, name)) {
-            cw_warn("%s '%s' is not available, please use one or more of: %s", type, name,
-                    names_of_class(found, class_id).text);
+            names = names_of_class(found, class_id);
+            cw_warn("%s '%s' is not available%s%s", type, name,
+                    (names.length > 0) ? ", please use one or more of: " : ", nor is any other", names.text);
             warn_reasons(config, NULL, name);
         }
         for (j = 0; j < i; j++) {

@@ -66,6 +66,10 @@ void cw_net_ends(int fd, struct cw_net_address *local, struct cw_net_address *pe
 /* Lists addresses in the kernel's order, at most `max`; returns their number, or -errno. Interfaces without a carrier
  * are omitted. */
 int cw_net_interfaces(struct cw_net_interface *list, unsigned max);
+/* Names of all interfaces, also of those without addresses, at most `max`; returns their number. */
+unsigned cw_net_names(char (*names)[CW_NET_NAME_MAX], unsigned max);
+/* Log text: why cw_net_interfaces lists no address of the interface. */
+const char *cw_net_why_unlisted(const char *interface_name);
 /* Whether the driver of the device is a bridge; the name does not matter. */
 bool cw_net_is_bridge(const char *interface_name);
 /* Whether the interface has a default route out of this host. */

@@ -166,6 +166,41 @@ int cw_net_interfaces(struct cw_net_interface *list, unsigned max)
     return (status < 0 && status != -EAGAIN) ? status : (int)listing.count; /* an incomplete list is better than none */
 }
 
+unsigned cw_net_names(char (*names)[CW_NET_NAME_MAX], unsigned max)
+{
+    struct if_nameindex *const all = if_nameindex();
+    unsigned count = 0;
+
+    while (all != NULL && count < max && all[count].if_index != 0) {
+        snprintf(names[count], CW_NET_NAME_MAX, "%s", all[count].if_name);
+        count++;
+    }
+    if (all != NULL) {
+        if_freenameindex(all);
+    }
+    return count;
+}
+
+const char *cw_net_why_unlisted(const char *interface_name)
+{
+    struct ifreq request = {.ifr_flags = 0};
+    const int fd = device_socket();
+    unsigned flags = 0;
+
+    snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", interface_name);
+    if (fd >= 0 && ioctl(fd, SIOCGIFFLAGS, &request) == 0) {
+        flags = (unsigned short)request.ifr_flags;
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+    if (!(flags & IFF_UP)) {
+        return "the interface is down";
+    }
+    return (flags & IFF_RUNNING) ? "the interface has no address of a family of UCX_TCP_AF_PRIO"
+                                 : "the interface has no carrier";
+}
+
 bool cw_net_is_bridge(const char *interface_name)
 {
     struct ethtool_drvinfo driver = {.cmd = ETHTOOL_GDRVINFO};

@@ -63,6 +63,14 @@ static int make_set(struct cw_poller *poller)
     return poller->epoll_fd;
 }
 
+static const char *remedy(int error)
+{
+    if (error == EMFILE || error == ENFILE) {
+        return "; raise the limit of open files (ulimit -n)";
+    }
+    return (error == ENOSPC) ? "; raise fs.epoll.max_user_watches" : "";
+}
+
 ucs_status_t cw_poller_new(int signal, struct cw_poller **poller_p)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
@@ -90,8 +98,7 @@ ucs_status_t cw_poller_new(int signal, struct cw_poller **poller_p)
     return UCS_OK;
 
 fail:
-    cw_error("cannot create the descriptors of a worker's event set: %m%s",
-             (errno == EMFILE || errno == ENFILE) ? "; raise the limit of open files (ulimit -n)" : "");
+    cw_error("cannot create the descriptors of a worker's event set: %m%s", remedy(errno));
     cw_poller_free(poller);
     return UCS_ERR_IO_ERROR;
 }
@@ -130,8 +137,7 @@ ucs_status_t cw_poller_add(struct cw_poller *poller, struct cw_poll_item *item, 
 
     item->events = events;
     if (make_set(poller) < 0 || epoll_ctl(poller->epoll_fd, EPOLL_CTL_ADD, item->fd, &event) < 0) {
-        cw_log_ratelimited(&limit, CW_LOG_ERROR, "cannot watch descriptor %d: %m%s", item->fd,
-                           (errno == ENOSPC) ? "; raise fs.epoll.max_user_watches" : "");
+        cw_log_ratelimited(&limit, CW_LOG_ERROR, "cannot watch descriptor %d: %m%s", item->fd, remedy(errno));
         return (errno == ENOMEM || errno == ENOSPC) ? UCS_ERR_NO_MEMORY : UCS_ERR_IO_ERROR;
     }
     return UCS_OK;

@@ -93,7 +93,8 @@ static bool is_our_user(int fd, const char *what)
         return true;
     }
     cw_log_ratelimited(&limit, CW_LOG_WARN,
-                       "dropped a connection over shared memory %s process %d of user %u: different user", what,
+                       "dropped a connection over shared memory %s process %d of user %u: different user; enable tcp "
+                       "by UCX_TLS on both sides, or run both as one user", what,
                        (int)peer.pid, (unsigned)peer.uid);
     return false;
 }

@@ -380,7 +380,15 @@ int cw_oob_accept(struct cw_oob *oob, int family, unsigned port, int wait_timeou
     return result;
 }
 
-static int connect_one(struct cw_oob *oob, const struct addrinfo *info, int timeout_ms)
+static int connect_failed(struct cw_oob *oob, const char *host, unsigned port, int error)
+{
+    cw_oob_fail("cannot connect to %s, port %u: %s%s", host, port, strerror(error),
+                (error == ECONNREFUSED) ? " (is the server started, on this port (-p)?)" : "");
+    cw_oob_close(oob);
+    return -1;
+}
+
+static int connect_one(struct cw_oob *oob, const struct addrinfo *info, const char *host, unsigned port, int timeout_ms)
 {
     int error = 0;
     socklen_t length = sizeof(error);
@@ -393,9 +401,7 @@ static int connect_one(struct cw_oob *oob, const struct addrinfo *info, int time
     oob->timeout_ms = timeout_ms;
     if (connect(fd, info->ai_addr, info->ai_addrlen) != 0) {
         if (errno != EINPROGRESS) {
-            cw_oob_fail("connect failed: %s", strerror(errno));
-            cw_oob_close(oob);
-            return -1;
+            return connect_failed(oob, host, port, errno);
         }
         if (wait_for(oob, POLLOUT, deadline_after(timeout_ms)) != 0) {
             cw_oob_close(oob);
@@ -403,9 +409,7 @@ static int connect_one(struct cw_oob *oob, const struct addrinfo *info, int time
         }
         getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length);
         if (error != 0) {
-            cw_oob_fail("connect failed: %s", strerror(error));
-            cw_oob_close(oob);
-            return -1;
+            return connect_failed(oob, host, port, error);
         }
     }
     return 0;
@@ -424,7 +428,7 @@ int cw_oob_connect(struct cw_oob *oob, int family, const char *host, unsigned po
     }
     status = cw_oob_fail("host '%s' has no usable address", host);
     for (struct addrinfo *info = found; info != NULL && status != 0; info = info->ai_next) {
-        status = connect_one(oob, info, timeout_ms);
+        status = connect_one(oob, info, host, port, timeout_ms);
     }
     freeaddrinfo(found);
     if (status != 0) {

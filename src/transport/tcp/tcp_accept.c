@@ -369,9 +369,12 @@ static const char *remedy_of_listen(int error, bool of_range)
 {
     switch (error) {
     case EADDRINUSE:
-        return of_range ? "; each worker needs one, so widen the range" : "";
+        return of_range ? "; each worker needs one, so widen the range" : "; use another port, or 0 for any";
     case EACCES:
-        return of_range ? "; this user cannot bind them, use ports from 1024 on" : "";
+        return of_range ? "; this user cannot bind them, use ports from 1024 on"
+                        : "; this user cannot bind it, use a port from 1024 on";
+    case EADDRNOTAVAIL:
+        return "; the address must be one of this machine, or the wildcard";
     case EMFILE:
         return "; raise the limit of open files (ulimit -n)";
     default:
@@ -448,14 +451,6 @@ static unsigned listening_ready(struct cw_poll_item *item, unsigned events CW_UN
     return 0;
 }
 
-static const char *listen_remedy(int error)
-{
-    if (error == -EADDRNOTAVAIL) {
-        return "; the address must be one of this machine, or the wildcard";
-    }
-    return (error == -EMFILE) ? "; raise the limit of open files (ulimit -n)" : "";
-}
-
 ucs_status_t cw_tcp_cm_listen(struct cw_iface *super, struct cw_net_address *address, int backlog, void *user,
                               struct cw_listening **listening_p)
 {
@@ -473,8 +468,7 @@ ucs_status_t cw_tcp_cm_listen(struct cw_iface *super, struct cw_net_address *add
     cw_net_format(address, text);
     fd = cw_net_listen(address, 1, &options, &address->port);
     if (fd < 0) {
-        cw_error("cannot listen on %s: %s%s", text, strerror(-fd),
-                 listen_remedy(fd));
+        cw_error("cannot listen on %s: %s%s", text, strerror(-fd), remedy_of_listen(-fd, false));
         free(listening);
         return (fd == -EADDRINUSE) ? UCS_ERR_BUSY : UCS_ERR_IO_ERROR;
     }

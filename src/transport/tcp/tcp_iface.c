@@ -138,6 +138,8 @@ static struct cw_net_interface *list_interfaces(const struct cw_tcp_settings *se
     if (all < 0) {
         cw_error("cannot list the network interfaces: %s%s", strerror(-all),
                  (all == -EMFILE) ? "; raise the limit of open files (ulimit -n)" : "");
+        free(list);
+        list = NULL;
     }
     for (i = 0; i < all; i++) {
         if ((list[i].address.family == CW_NET_IPV4) ? !settings->use_ipv4 : !settings->use_ipv6) {
@@ -217,8 +219,40 @@ static unsigned tcp_query_devices(const struct cw_config *config, struct cw_devi
     return count;
 }
 
-/* The addresses of the devices. */
-static void local_load(const struct cw_tcp_settings *settings, const struct cw_device *devices, unsigned num_devices,
+static void explain_one(const struct cw_tcp_settings *settings, const struct cw_net_interface *list, unsigned num,
+                        const char *name, struct cw_text *text)
+{
+    unsigned i = 0;
+
+    while (i < num && strcmp(list[i].name, name) != 0) {
+        i++;
+    }
+    if (i == num) {
+        cw_text_addf(text, "%s: %s\n", name, cw_net_why_unlisted(name));
+    } else if (leads_nowhere(settings, &list[i])) {
+        cw_text_addf(text, "%s: a bridge that leads to this host only; UCX_TCP_BRIDGE_ENABLE=y uses it\n", name);
+    }
+}
+
+static void tcp_explain(const struct cw_config *config, struct cw_text *text)
+{
+    char (*const names)[CW_NET_NAME_MAX] = malloc(MAX_INTERFACES * sizeof(*names));
+    const unsigned all = (names == NULL) ? 0 : cw_net_names(names, MAX_INTERFACES);
+    struct cw_tcp_settings settings;
+    struct cw_net_interface *list;
+    unsigned num, i;
+
+    cw_tcp_settings_load(config, &settings);
+    list = list_interfaces(&settings, &num);
+    for (i = 0; i < all; i++) {
+        explain_one(&settings, list, num, names[i], text);
+    }
+    free(list);
+    free(names);
+}
+
+/* The addresses of the devices. Returns whether the interfaces are known. */
+static bool local_load(const struct cw_tcp_settings *settings, const struct cw_device *devices, unsigned num_devices,
                        struct cw_tcp_local *local)
 {
     unsigned num, round, device, i;
@@ -244,6 +278,7 @@ static void local_load(const struct cw_tcp_settings *settings, const struct cw_d
         }
     }
     free(list);
+    return list != NULL;
 }
 
 void cw_tcp_routes_find(const struct cw_tcp_settings *settings, const struct cw_tcp_address *peer,
@@ -361,7 +396,11 @@ static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_ifa
     cw_list_init(&iface->in_flight);
     cw_list_init(&iface->resting);
     cw_tcp_settings_load(params->config, &iface->settings);
-    local_load(&iface->settings, params->devices, params->num_devices, &iface->local);
+    if (!local_load(&iface->settings, params->devices, params->num_devices, &iface->local) &&
+        params->num_devices > 0) {
+        status = UCS_ERR_NO_DEVICE;
+        goto fail;
+    }
     set_limits(&iface->super.limits, &iface->settings);
     iface->staging_size = CW_TCP_FRAME_HEADER + iface->settings.rx_seg_size;
     iface->tx_capacity = CW_TCP_FRAME_HEADER + iface->settings.tx_seg_size;
@@ -445,7 +484,7 @@ static size_t tcp_device_address(struct cw_iface *super, const char *device, voi
         cw_tcp_address_decode(iface->address, iface->address_length, &address) != NULL) {
         return 0;
     }
-    local_load(&iface->settings, &iface->devices[i], 1, &local);
+    (void)local_load(&iface->settings, &iface->devices[i], 1, &local);
     if (local.loopback == 0) {
         address.netns = ~address.netns;
     }
@@ -602,6 +641,7 @@ const struct cw_transport cw_tcp_transport = {
     .packets = &tcp_packets,
     .cm = &tcp_cm,
     .query_devices = tcp_query_devices,
+    .explain = tcp_explain,
     .open = tcp_open,
     .close = tcp_close,
     .address = tcp_address,
