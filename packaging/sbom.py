@@ -4,7 +4,8 @@
 
 Usage: sbom.py SOURCE PACKAGE...
 
-Nothing of others is in the packages. What the libraries load if it is there stands as optional. The date is that of the
+Nothing of others is in the packages. What the libraries load if it is there stands as optional. A crate has a version
+of its own, and needs libucp alone. The date is that of the
 last entry of packaging/debian/changelog, so that a build can be repeated.
 """
 
@@ -37,18 +38,20 @@ def relation(one, kind, other):
 
 def bill(source, path):
     """The document of one package."""
-    version = re.search(r"^project\(causeway VERSION ([0-9.]+)", read(source, "CMakeLists.txt"), re.MULTILINE)[1]
+    version = re.search(r"^project\(causeway VERSION ([0-9.]+)", read(source, "CMakeLists.txt"), re.MULTILINE)
     when = email.utils.parsedate_to_datetime(
         re.search(r"^ -- .*>  (.*)$", read(source, "packaging/debian/changelog"), re.MULTILINE)[1])
     with open(path, "rb") as file:
         digest = hashlib.sha256(file.read()).hexdigest()
     name = os.path.basename(path)
+    crate = re.fullmatch(r".*-([0-9.]+)\.crate", name)
+    needed, optional = (["libucp"], []) if crate else (NEEDED, OPTIONAL)
     licences = {"licenseConcluded": "BSD-3-Clause", "licenseDeclared": "BSD-3-Clause"}
-    this = package(name, version, packageFileName=name, checksums=[{"algorithm": "SHA256", "checksumValue": digest}],
-                   **licences)
-    others = [package(other, "NOASSERTION") for other in NEEDED + OPTIONAL]
+    this = package(name, crate[1] if crate else version[1], packageFileName=name,
+                   checksums=[{"algorithm": "SHA256", "checksumValue": digest}], **licences)
+    others = [package(other, "NOASSERTION") for other in needed + optional]
     document = {"SPDXID": "SPDXRef-DOCUMENT"}
-    kinds = ["DEPENDS_ON"] * len(NEEDED) + ["OPTIONAL_DEPENDENCY_OF"] * len(OPTIONAL)
+    kinds = ["DEPENDS_ON"] * len(needed) + ["OPTIONAL_DEPENDENCY_OF"] * len(optional)
     relations = [relation(document, "DESCRIBES", this)]
     for other, kind in zip(others, kinds):
         relations.append(relation(this, kind, other) if kind == "DEPENDS_ON" else relation(other, kind, this))
