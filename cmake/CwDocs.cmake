@@ -52,7 +52,14 @@ foreach(tool IN LISTS cw_docs_tools)
     list(APPEND cw_docs_programs --tool $<TARGET_FILE:${tool}>)
 endforeach()
 
-if(CW_MKDOCS)
+if(CW_MKDOCS AND NOT DEFINED CW_MKDOCS_HAS_THEME) # the help lists the themes that are installed
+    execute_process(COMMAND ${CW_MKDOCS} build --help OUTPUT_VARIABLE cw_mkdocs_help ERROR_QUIET)
+    string(FIND "${cw_mkdocs_help}" "material" cw_mkdocs_theme)
+    if(cw_mkdocs_theme GREATER -1)
+        set(CW_MKDOCS_HAS_THEME ON CACHE INTERNAL "MkDocs has the theme material")
+    endif()
+endif()
+if(CW_MKDOCS_HAS_THEME)
     set(CW_SITE ON)
     set(cw_site ${PROJECT_BINARY_DIR}/site)
     add_custom_target(site

@@ -22,5 +22,6 @@ else()
 endif()
 cw_summary("transport ofi" "${CW_LIBFABRIC_HEADERS}" "no rdma/fabric.h (libfabric-dev)")
 cw_summary("manual pages" "${CW_MAN_PAGES}" "no pandoc, no Python, or not a build that is installed")
-cw_summary("site of the documents" "${CW_SITE}" "no mkdocs, no Python, or not a build that is installed")
+cw_summary("site of the documents" "${CW_SITE}"
+    "no mkdocs with its theme material, no Python, or not a build that is installed")
 cw_summary("tests" "${CW_BUILD_TESTS}" "${CW_TESTS_LACK}")

@@ -8,6 +8,7 @@ function, type, tool and the settings. MkDocs and pandoc read that Markdown.
 """
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -460,6 +461,21 @@ def manuals(target, pages, arguments):
         write(os.path.join(target, "man" + place[-1], place), text.rstrip() + "\n")
 
 
+NAVIGATION = {"Use": "docs/use/", "Operate": "docs/operate/", "Manual": r"man/(?:ucp\.7|.*\.[15])\.md",
+              "Examples": "examples/|python/README|rust/README",
+              "Change": r"CONTRIBUTING|docs/(?:ARCHITECTURE|TRANSPORT)\.md|docs/change/", "Decisions": "docs/why/",
+              "Look up": r"docs/(?:STATUS|CONFIG|WIRE)\.md|docs/(?:reference|spec)/",
+              "Project": "CHANGELOG|SECURITY"}
+
+
+def navigation(folder):
+    """The tree of the site: each part has the pages that its pattern matches. Function pages are found by links."""
+    paths = sorted(os.path.relpath(os.path.join(at, name), folder) for at, _, names in os.walk(folder)
+                   for name in names if name.endswith(".md"))
+    parts = [{part: [path for path in paths if re.match(pattern, path)]} for part, pattern in NAVIGATION.items()]
+    return "nav: %s\n" % json.dumps([{"Overview": "README.md"}, {"Start": "docs/start.md"}] + parts)
+
+
 def site(target, pages):
     """Copies all documents, and what they show or refer to, and adds the pages."""
     for folder, folders, names in os.walk(ROOT):
@@ -479,7 +495,9 @@ def site(target, pages):
                     shutil.copyfile(linked, copy)
     for place, text in pages.items():
         write(os.path.join(target, "docs/man", place + ".md"), text)
-    shutil.copy(os.path.join(ROOT, "docs/mkdocs.yml"), target)
+    shutil.copy(os.path.join(ROOT, "docs/site.css"), os.path.join(target, "docs/docs"))
+    with open(os.path.join(ROOT, "docs/mkdocs.yml"), encoding="utf-8") as file:
+        write(os.path.join(target, "mkdocs.yml"), file.read() + navigation(os.path.join(target, "docs")))
 
 
 def main():
