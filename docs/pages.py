@@ -385,13 +385,14 @@ def usage(text):
 def options(text):
     """The rest of a help text: headings, options with their values, and sentences."""
     found, items = [], None  # items: label and text of an option, then of each of its values
+    text = re.sub(r"(?<=\n)(\S.*)\n(?=\S)", r"\1 ", text.partition("\n\n")[2])  # a sentence in one line
 
     def flush():
         if items:
             values = "\n\n".join(entry(label, meaning) for label, meaning in items[1:])
             found.append(entry(items[0][0], items[0][1] or "&nbsp;", values))
 
-    for line in text.partition("\n\n")[2].split("\n") + [""]:
+    for line in text.split("\n") + [""]:
         option = re.match(r" {1,10}(-\S*?(?:, --?[\w-]+)?)( [<\[]\S*)?(?: {1,}(.*))?$", line)
         value = re.match(r" +(\w[\w,]*) {2,}(\S.*)", line)
         if option is not None or not line.startswith(" "):

@@ -79,8 +79,10 @@ def settings(source):
 
 
 def check_tool(name, page, told):
-    """Which options of --help are not on the page."""
+    """Which options of --help are not on the page, and which of its headings are sentences."""
     plain = page.replace("\\-", "-")
+    for title in re.findall(r"^\.SS (.{60,}|.*\. .*)$", plain, re.MULTILINE):
+        yield "%s: a heading is a sentence: %s" % (name, title)
     for names in re.findall(r"^ {1,10}(-[^ ].*?)(?:  .*)?$", told, re.MULTILINE):
         for option in re.findall(r"(?:^|[ ,|])(--?\w[\w-]*)", names):
             if not re.search(r"\n\.TP\n(?:.*, )?\\f\[B\]%s\\f\[R\]" % re.escape(option), plain):
@@ -145,6 +147,7 @@ def self_test(pages, *rest):
         ({name: page for name, page in pages.items() if name != "ucx_perftest.1"}, r"ucx_perftest: there is no"),
         (without("ucx_perftest.1", "\n.TP\n\\f[B]\\-t\\f[R]"), r"ucx_perftest: option -t"),
         (without("ucx_info.1", "\\f[B]\\-\\-why"), r"ucx_info: option --why"),
+        (without("ucx_info.1", ".SS How", ".SS How it is done. Or not"), r"ucx_info: a heading is a sentence"),
         (without("ucp_mem_map.3", "\\f[I]params\\f[R]\n", "\\f[I]others\\f[R]\n"), r"ucp_mem_map: parameter params"),
         (without("ucp_mem_map.3", "\n.TP\n\\f[B]UCS_ERR_UNREACHABLE\\f[R]"), r"ucp_mem_map: error UCS_ERR_UNREACHABLE"),
         (without("ucp_mem_map.3", ".SH RETURN VALUE"), r"ucp_mem_map: no return value"),
