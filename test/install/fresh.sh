@@ -32,7 +32,7 @@ apt-config dump Acquire | grep -E '^Acquire::(https?|Retries|Check-)' >"$work/ap
 
 # What mmdebstrap runs at last; it gives the root of the new system. Variables of this machine, of compilers above all,
 # stay outside.
-echo "cd /causeway && $2" >"$work/command"
+printf '%s\n' "cd /causeway && $2" >"$work/command"
 cat >"$work/hook" <<END
 set -e
 mkdir "\$1/causeway"
