@@ -16,6 +16,9 @@
 #define MAX_PATHS 64u
 #define RETRY_NS  UINT64_C(10000000000)
 
+/* What the further lanes of an endpoint carry: placed packets, accesses, or a message lane that may move. */
+enum use { PLACES, ACCESSES, MESSAGES };
+
 struct paths {
     struct cw_plan_path plan[MAX_PATHS];
     struct cw_address_entry entries[MAX_PATHS];
@@ -30,7 +33,20 @@ static int address_of(const struct ucp_ep *ep, struct cw_address *address)
     return bytes != NULL && cw_address_decode(bytes, address) == UCS_OK;
 }
 
-static void find_paths(const struct ucp_worker *worker, int by_access, const struct cw_address *address,
+static enum use use_of(const struct ucp_ep *ep)
+{
+    if (cw_failover_of(ep) != NULL) {
+        return MESSAGES;
+    }
+    return cw_lanes_access(ep) ? ACCESSES : PLACES;
+}
+
+static bool suits(const struct cw_iface *iface, enum use use)
+{
+    return (use == MESSAGES) ? cw_failover_carries(iface) : cw_lanes_suit(iface, use == ACCESSES);
+}
+
+static void find_paths(const struct ucp_worker *worker, enum use use, const struct cw_address *address,
                        struct paths *paths)
 {
     struct cw_address_entry entry;
@@ -41,7 +57,7 @@ static void find_paths(const struct ucp_worker *worker, int by_access, const str
     paths->count = 0;
     for (i = 0; i < worker->num_ifaces; i++) {
         iface = worker->ifaces[i];
-        for (j = 0; cw_lanes_suit(iface, by_access) && cw_address_get(address, j, &entry); j++) {
+        for (j = 0; suits(iface, use) && cw_address_get(address, j, &entry); j++) {
             if (paths->count < MAX_PATHS && entry.wire_id == cw_iface_wire_id(iface) &&
                 cw_iface_reachable(iface, entry.bytes, entry.length, &why)) {
                 paths->entries[paths->count] = entry;
@@ -87,10 +103,10 @@ static unsigned plan_access(const struct ucp_worker *worker, const struct paths 
     return (count < 2) ? 0 : count;
 }
 
-static unsigned plan(const struct ucp_worker *worker, int by_access, const struct paths *paths,
+static unsigned plan(const struct ucp_worker *worker, enum use use, const struct paths *paths,
                      struct cw_plan_lane *planned)
 {
-    return by_access ? plan_access(worker, paths, planned) : plan_packets(worker, paths, planned);
+    return (use == ACCESSES) ? plan_access(worker, paths, planned) : plan_packets(worker, paths, planned);
 }
 
 static void dial_lane(struct ucp_ep *ep, struct cw_further_lane *lane, const struct paths *paths,
@@ -127,7 +143,7 @@ static void dial_lane(struct ucp_ep *ep, struct cw_further_lane *lane, const str
 
 unsigned cw_further_dial(struct ucp_ep *ep, int dial)
 {
-    const int by_access = cw_lanes_access(ep);
+    const enum use use = use_of(ep);
     struct cw_plan_lane planned[CW_MAX_LANES];
     struct cw_further_lane *lane;
     struct cw_address address;
@@ -137,9 +153,8 @@ unsigned cw_further_dial(struct ucp_ep *ep, int dial)
     if (!address_of(ep, &address)) {
         return 0;
     }
-    find_paths(ep->worker, by_access, &address, &paths);
-    count = (cw_failover_of(ep) != NULL) ? plan_failover(ep, &paths, planned)
-                                         : plan(ep->worker, by_access, &paths, planned);
+    find_paths(ep->worker, use, &address, &paths);
+    count = (use == MESSAGES) ? plan_failover(ep, &paths, planned) : plan(ep->worker, use, &paths, planned);
     for (i = 0; dial && i < count && i < ep->lanes->max; i++) {
         lane = &ep->lanes->further[i];
         if (lane->state == CW_FURTHER_NONE && cw_clock_ns() >= lane->retry_ns) {
@@ -159,19 +174,20 @@ bool cw_further_can_fail_over(const struct ucp_ep *ep, const struct cw_iface *if
         !cw_failover_suits(ep->worker, iface) || !address_of(ep, &address)) {
         return false;
     }
-    find_paths(ep->worker, 0, &address, &paths);
+    find_paths(ep->worker, MESSAGES, &address, &paths);
     return plan_failover(ep, &paths, planned) >= 2;
 }
 
 unsigned cw_further_send(const struct ucp_worker *worker, const struct cw_address *address, int by_access,
                          struct cw_further_message messages[CW_MAX_LANES])
 {
+    const enum use use = by_access ? ACCESSES : PLACES;
     struct cw_plan_lane planned[CW_MAX_LANES];
     struct paths paths;
     unsigned count, i;
 
-    find_paths(worker, by_access, address, &paths);
-    count = plan(worker, by_access, &paths, planned);
+    find_paths(worker, use, address, &paths);
+    count = plan(worker, use, &paths, planned);
     for (i = 0; i < count; i++) {
         messages[i] = (struct cw_further_message){
             .iface = worker->ifaces[paths.plan[planned[i].path].iface],
@@ -197,7 +213,7 @@ static const char *check(const struct ucp_ep *ep, const struct cw_conn *conn, co
     }
     lane = &ep->lanes->further[hello->lane - 1];
     if (hello->lane > ep->lanes->max || lane->state != CW_FURTHER_NONE || lane->generation != hello->generation ||
-        !cw_lanes_suit(conn->iface, cw_lanes_access(ep))) {
+        !suits(conn->iface, use_of(ep))) {
         return "no such lane to open";
     }
     return NULL;
@@ -261,8 +277,8 @@ void cw_further_space(struct cw_conn *conn)
     cw_failover_space(ep, conn);
 }
 
-/* After bytes that are no packet on one lane the bytes of the others cannot be trusted either, so the endpoint fails. A
- * lane for accesses carries no packets; there the status reports that its device rejected something. */
+/* After bytes that are no packet on one lane the bytes of the others cannot be trusted either, so the endpoint fails.
+ * Of a device the status reports that it rejected something. */
 void cw_further_closed(struct cw_conn *conn, ucs_status_t status)
 {
     struct ucp_ep *ep = conn->user;

@@ -79,6 +79,12 @@ static size_t piece_of(const struct ucp_ep *ep, const struct cw_further_lane *la
     return (piece < max) ? piece : max;
 }
 
+/* A lane of mode FAILOVER may carry messages only. */
+static bool is_open(const struct cw_further_lane *lane)
+{
+    return lane->state == CW_FURTHER_OPEN && cw_iface_carries_bulk(lane->conn->iface);
+}
+
 static struct cw_conn *choose(struct cw_lanes *lanes, size_t left, unsigned rails, size_t *piece_p)
 {
     double rates[CW_MAX_LANES], best_rate = 0, sum = 0, ends, first_end = 0;
@@ -89,7 +95,7 @@ static struct cw_conn *choose(struct cw_lanes *lanes, size_t left, unsigned rail
 
     for (i = 0; i < CW_MAX_LANES && count < rails; i++) {
         lane = &lanes->further[i];
-        if (lane->state == CW_FURTHER_OPEN) {
+        if (is_open(lane)) {
             rates[count] = measured(lane);
             best_rate = (rates[count] > best_rate) ? rates[count] : best_rate;
             open[count++] = lane;
@@ -119,7 +125,7 @@ static bool has_open(const struct cw_lanes *lanes)
     unsigned i;
 
     for (i = 0; i < lanes->max; i++) {
-        if (lanes->further[i].state == CW_FURTHER_OPEN) {
+        if (is_open(&lanes->further[i])) {
             return true;
         }
     }

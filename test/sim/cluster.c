@@ -17,6 +17,7 @@
 
 #include "base/counter.h"
 #include "base/hash.h"
+#include "core/failover/failover.h"
 #include "core/worker.h"
 #include "os/random.h"
 
@@ -32,12 +33,18 @@ static int has_devices(void)
     return getenv("CW_SIM_RDMA") != NULL;
 }
 
-/* What UCX_TLS is to be: the simulated network, or those of the system with the same programs on it. */
+/* What UCX_TLS is to be: the simulated networks, or those of the system with the same programs on it. */
 static const char *transports(void)
 {
     const char *names = getenv("CW_SIM_TLS");
 
     return (names == NULL) ? (has_devices() ? "simrdma" : "sim") : names;
+}
+
+/* CW_SIM_RDMA with CW_SIM_TLS=simrdma,sim: one device of each. */
+static int has_both(void)
+{
+    return has_devices() && strcmp(transports(), "simrdma,sim") == 0;
 }
 
 int cw_cluster_is_simulated(void)
@@ -54,7 +61,8 @@ static int has_lanes(void)
 
 static void add_devices(struct cw_sim_knobs *knobs, uint64_t seed)
 {
-    knobs->rdma = has_lanes() ? 2 + (unsigned)(seed % 2) : 1;
+    knobs->rdma = (has_lanes() && !has_both()) ? 2 + (unsigned)(seed % 2) : 1;
+    knobs->beside = has_both();
     knobs->ratio = 1 + (unsigned)(seed % 4);
     knobs->max_access = 300 + seed * 7919 % 70000;
     knobs->all_atomics = seed % 3 == 0;
@@ -97,7 +105,7 @@ static struct cw_sim_knobs with_lanes(const struct cw_sim_knobs *knobs, uint64_t
 {
     struct cw_sim_knobs changed = *knobs;
 
-    changed.num_devices = has_failover() ? 2 + (unsigned)(seed % 2) : 1 + (unsigned)(seed % 3);
+    changed.num_devices = has_both() ? 1 : has_failover() ? 2 + (unsigned)(seed % 2) : 1 + (unsigned)(seed % 3);
     changed.max_placed = 300 + cw_hash_mix(seed) % 5000;
     changed.chance[CW_SIM_NO_COPIES] = CW_SIM_ALWAYS;
     if (has_failover() && changed.max_bcopy < 144) {
@@ -106,10 +114,63 @@ static struct cw_sim_knobs with_lanes(const struct cw_sim_knobs *knobs, uint64_t
     return changed;
 }
 
+int cw_cluster_fails_over(void)
+{
+    return has_failover();
+}
+
+const char *cw_cluster_device(unsigned number)
+{
+    static const char *const names[][2] = {{"sim0", "sim1"}, {"simrdma0", "simrdma1"}, {"simrdma0", "sim0"}};
+
+    return names[has_devices() + has_both()][number];
+}
+
+/* Whether messages have as many lanes to move to as they can have. */
+static int has_all_lanes(const struct ucp_worker *worker)
+{
+    const struct ucp_ep *ep;
+    unsigned i;
+
+    cw_list_for_each(ep, &worker->eps, struct ucp_ep, link)
+    {
+        if (cw_failover_of(ep) == NULL) {
+            continue;
+        }
+        for (i = 0; i < CW_LANES_FAILOVER; i++) {
+            if (ep->lanes == NULL || ep->lanes->further[i].state != CW_FURTHER_OPEN) {
+                return 0;
+            }
+        }
+    }
+    return 1;
+}
+
+void cw_cluster_await_lanes(struct cw_cluster *cluster)
+{
+    unsigned rounds = 0, i = 0;
+
+    while (i < cluster->num_workers) {
+        if (!cw_sim_has_cut(cluster->world) && has_all_lanes(cluster->nodes[i].worker)) {
+            i++;
+            continue;
+        }
+        library_clock_ns += 2000000; /* lanes are opened again after seconds */
+        cw_cluster_step(cluster);
+        if (++rounds == CW_MAX_ROUNDS) {
+            cw_cluster_fail(cluster, "a lane is not opened again");
+        }
+        i = 0;
+    }
+}
+
 static void cut_lanes(struct cw_cluster *cluster)
 {
     const char *spare = NULL, *cut = "CWL1";
 
+    if (cluster->cut_by_test) {
+        return;
+    }
     if (has_failover()) {
         spare = "CWL1";
         cut = (cw_cluster_random(cluster, 2) == 0) ? "CWY1" : "CWL1";
@@ -353,7 +414,7 @@ enum cw_sim_fault cw_cluster_breaking(uint64_t seed)
 
 void cw_cluster_check_devices(uint64_t count)
 {
-    if (!has_devices()) {
+    if (!has_devices() || has_failover()) { /* which sends packets */
         return;
     }
     if (totals.accesses <= 10 * count || (count >= 7 && (totals.registered == 0 || totals.no_register == 0))) {
@@ -365,6 +426,9 @@ void cw_cluster_check_devices(uint64_t count)
 
 void cw_cluster_check_rendezvous(uint64_t count)
 {
+    if (has_failover()) {
+        return;
+    }
     if (has_devices() && (totals.gets <= count || totals.puts <= count || totals.no_register == 0)) {
         cw_cluster_fail(&the_cluster, "%llu gets, %llu puts and %llu refused registrations are too few for %llu seeds",
                         (unsigned long long)totals.gets, (unsigned long long)totals.puts,

@@ -61,6 +61,7 @@ struct cw_cluster {
     uint64_t random;
     uint64_t num_steps;
     unsigned num_cuts;                         /* CW_SIM_LANES */
+    int cut_by_test;                           /* by it alone, and not by chance */
     int gaps;                                  /* messages may be lost; cw_op_check */
     uint64_t taken[CW_MAX_WORKERS][CW_MAX_WORKERS];        /* one more than the last that was received then */
 };
@@ -88,6 +89,12 @@ void cw_cluster_step(struct cw_cluster *cluster);
 /* Progress of that worker. */
 void cw_cluster_step_one(struct cw_cluster *cluster, unsigned worker);
 int cw_cluster_is_simulated(void);
+/* Whether endpoints are in mode FAILOVER (CW_SIM_FAILOVER). */
+int cw_cluster_fails_over(void);
+/* The name of the first or second device. */
+const char *cw_cluster_device(unsigned number);
+/* Steps until messages have a lane on each device again. */
+void cw_cluster_await_lanes(struct cw_cluster *cluster);
 /* After so many steps without an end something hangs. */
 unsigned cw_cluster_rounds(void);
 /* The number of steps in which what is under way arrives. */

@@ -32,7 +32,7 @@ _Static_assert(sizeof(struct address) == ADDRESS_LENGTH, "no padding");
 static unsigned query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max)
 {
     const struct cw_sim_world *world = cw_sim_world_get();
-    unsigned count = (world != NULL && world->knobs.rdma == 0) ? 1 : 0, i;
+    unsigned count = (world != NULL && (world->knobs.rdma == 0 || world->knobs.beside)) ? 1 : 0, i;
 
     (void)config;
     count = (count > 0 && world->knobs.num_devices > 0) ? world->knobs.num_devices : count;

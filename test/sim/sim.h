@@ -55,7 +55,8 @@ struct cw_sim_knobs {
     uint64_t delay_max_ns;
     uint64_t dial_timeout_ns;
     uint64_t step_ns;
-    unsigned rdma;                  /* number of RDMA devices, transport "simrdma", instead of "sim" */
+    unsigned rdma;                  /* number of RDMA devices, transport "simrdma", instead of "sim", */
+    int beside;                     /* or beside it */
     unsigned ratio;                 /* the first of them has this many times the bandwidth of the others; 0: once */
     size_t max_access;              /* each of them: greatest length of one access; */
     int all_atomics;                /* they have all atomic operations, else only those of InfiniBand; */
@@ -139,6 +140,11 @@ void cw_sim_rdma_unmapped(const void *address, size_t length);
  * Answers whether there was one. `spare`, if not NULL, are the first bytes of the hello of another connection: then
  * only a connection is cut whose owners have one of these that is open and not cut. */
 int cw_sim_cut(struct cw_sim_world *world, const void *hello, size_t length, const void *spare, int silently);
+/* Cuts all connections that the devices of that name dialled so, but those of an owner to itself. Later ones work.
+ * Answers how many there were. */
+unsigned cw_sim_cut_device(struct cw_sim_world *world, const char *name, int silently);
+/* Whether a connection is cut of which neither end has learnt. */
+int cw_sim_has_cut(const struct cw_sim_world *world);
 
 /* A number from the world's own generator, for the choices of the test. */
 uint64_t cw_sim_random(struct cw_sim_world *world);

@@ -309,6 +309,17 @@ static int has_spare(const struct cw_sim_world *world, const struct cw_sim_link 
     return 0;
 }
 
+static void cut(struct cw_sim_link *link, int silently)
+{
+    if (silently) {
+        link->channels[0].cut = 1;
+        link->channels[1].cut = 1;
+    } else {
+        cw_sim_link_end(link, 0, UCS_ERR_CONNECTION_RESET);
+        cw_sim_link_end(link, 1, UCS_ERR_CONNECTION_RESET);
+    }
+}
+
 int cw_sim_cut(struct cw_sim_world *world, const void *hello, size_t length, const void *spare, int silently)
 {
     struct cw_sim_link *link, *chosen = NULL;
@@ -331,12 +342,45 @@ int cw_sim_cut(struct cw_sim_world *world, const void *hello, size_t length, con
     if (chosen == NULL) {
         return 0;
     }
-    if (silently) {
-        chosen->channels[0].cut = 1;
-        chosen->channels[1].cut = 1;
-    } else {
-        cw_sim_link_end(chosen, 0, UCS_ERR_CONNECTION_RESET);
-        cw_sim_link_end(chosen, 1, UCS_ERR_CONNECTION_RESET);
-    }
+    cut(chosen, silently);
     return 1;
+}
+
+unsigned cw_sim_cut_device(struct cw_sim_world *world, const char *name, int silently)
+{
+    struct cw_sim_link *link, *next;
+    unsigned count = 0, i;
+
+    for (i = 0; i < world->num_ifaces; i++) {
+        if (world->ifaces[i] == NULL || strcmp(world->ifaces[i]->iface.device->name, name) != 0) {
+            continue;
+        }
+        cw_list_for_each_safe(link, next, &world->ifaces[i]->links[0], struct cw_sim_link, by_iface[0])
+        {
+            if (is_meant(link, "", 0) && link->ifaces[0]->iface.owner != link->ifaces[1]->iface.owner) {
+                cut(link, silently);
+                count++;
+            }
+        }
+    }
+    return count;
+}
+
+int cw_sim_has_cut(const struct cw_sim_world *world)
+{
+    const struct cw_sim_link *link;
+    unsigned i;
+
+    for (i = 0; i < world->num_ifaces; i++) {
+        if (world->ifaces[i] == NULL) {
+            continue;
+        }
+        cw_list_for_each(link, &world->ifaces[i]->links[0], struct cw_sim_link, by_iface[0])
+        {
+            if (is_meant(link, "", 0) && is_cut(link)) {
+                return 1;
+            }
+        }
+    }
+    return 0;
 }

@@ -313,3 +313,36 @@ SERIES_TEST(test_death, 200, NULL)
 {
     run_death(seed);
 }
+
+/* Mode FAILOVER: the cable of either of two devices is cut under way, with or without a word, and is whole again before
+ * the other one is cut. Each message arrives once and in order, and no endpoint fails (N22-70, N22-71, N22-82). */
+SERIES_TEST(test_cables, 4, NULL)
+{
+    const unsigned cuts = cw_cluster_fails_over() ? 250 : 0;
+    struct cw_sim_knobs knobs;
+    struct cw_cluster *cluster;
+    unsigned from, to, i;
+
+    cw_sim_knobs_random(&knobs, seed);
+    cluster = cw_cluster_new(seed, &knobs, UCP_ERR_HANDLING_MODE_PEER, 0);
+    cluster->cut_by_test = 1;
+    for (from = 0; from < cluster->num_workers; from++) {
+        for (to = 0; to < cluster->num_workers; to++) {
+            cw_cluster_send(cluster, from, to);
+        }
+    }
+    make_even(cluster);
+    cw_cluster_finish(cluster);
+    check_all(cluster, 1);
+    for (i = 0; i < cuts; i++) {
+        cw_cluster_await_lanes(cluster);
+        talk(cluster, 10);
+        cluster->num_cuts += cw_sim_cut_device(cluster->world, cw_cluster_device(i % 2), (int)(i / 2 + seed) % 2);
+        talk(cluster, 10);
+        make_even(cluster);
+        cw_cluster_finish(cluster);
+        check_all(cluster, 1);
+        (void)cw_sim_cut_device(cluster->world, cw_cluster_device(i % 2), 0); /* idle connections learn of it */
+    }
+    cw_cluster_free(cluster);
+}

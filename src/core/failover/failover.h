@@ -79,6 +79,12 @@ static inline struct cw_failover *cw_failover_of(const struct ucp_ep *ep)
                : NULL;
 }
 
+/* Whether the interface is one that such a lane can move to: of a network. */
+static inline bool cw_failover_carries(const struct cw_iface *iface)
+{
+    return iface->transport->device_class == CW_DEVICE_NET;
+}
+
 /* Whether messages over a connection of that interface can move to another one. */
 int cw_failover_suits(const struct ucp_worker *worker, const struct cw_iface *iface);
 /* Makes the message lane, carried by this connection at first. NULL: out of memory. */

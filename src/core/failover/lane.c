@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "core/domain.h"
 #include "os/clock.h"
 #include "proto/protocol.h"
 
@@ -388,7 +389,7 @@ const struct cw_transport cw_failover_transport = {
 
 /* ---- interfaces ---- */
 
-/* Any interface of further lanes may become the carrier's, so its packets must fit all of them. */
+/* Any network may carry the lane later, so its packets must fit all of them. */
 static struct cw_limits limits_of(const struct ucp_worker *worker, const struct cw_iface *iface)
 {
     size_t max_short = iface->limits.max_short, max_bcopy = iface->limits.max_bcopy;
@@ -396,7 +397,7 @@ static struct cw_limits limits_of(const struct ucp_worker *worker, const struct 
     unsigned i;
 
     for (i = 0; i < worker->num_ifaces; i++) {
-        if (cw_iface_carries_bulk(worker->ifaces[i])) {
+        if (cw_failover_carries(worker->ifaces[i])) {
             max_short = cw_smaller(max_short, worker->ifaces[i]->limits.max_short);
             max_bcopy = cw_smaller(max_bcopy, worker->ifaces[i]->limits.max_bcopy);
         }
@@ -406,14 +407,22 @@ static struct cw_limits limits_of(const struct ucp_worker *worker, const struct 
     limits.max_bcopy = max_bcopy;
     limits.max_zcopy = 0;
     limits.max_registered = 0;
-    limits.max_placed = cw_smaller(limits.max_placed, MAX_PLACED);
+    limits.max_placed = MAX_PLACED; /* copied into packets */
+    limits.max_iov = CW_PLACE_MAX_IOV;
+    limits.keep_space = 0;
     limits.access = (struct cw_access_limits){0};
     return limits;
 }
 
+/* Packets reach memory by the processor, whose atomic operations are not atomic to those of a device. */
+static bool needs_device(const struct ucp_worker *worker, const struct cw_iface *iface)
+{
+    return iface->domain != NULL && cw_worker_has(worker, UCP_FEATURE_AMO64) && cw_domains_do_atomics(worker->context);
+}
+
 int cw_failover_suits(const struct ucp_worker *worker, const struct cw_iface *iface)
 {
-    return cw_iface_carries_bulk(iface) && iface->domain == NULL && iface->transport->device_class == CW_DEVICE_NET &&
+    return cw_failover_carries(iface) && !needs_device(worker, iface) &&
            limits_of(worker, iface).max_bcopy >= CW_WIRE_LEAST_PIECE + sizeof(struct cw_wire_rndv_data);
 }
 

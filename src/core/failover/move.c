@@ -198,7 +198,8 @@ int cw_failover_closed(struct ucp_ep *ep, struct cw_conn *conn, ucs_status_t sta
         return 1;
     }
     leave_first(failover, (conn->end != NULL) ? conn->end : "its connection ended");
-    if (status == UCS_ERR_IO_ERROR) { /* bytes that are no packets: the other lanes cannot be trusted either */
+    if (status == UCS_ERR_IO_ERROR && conn->iface->domain == NULL) { /* bytes that are no packets: the other lanes
+                                                                      * cannot be trusted either */
         cw_ep_fail(ep, status);
     } else if (was_carrier) {
         begin(failover, status);
