@@ -25,6 +25,7 @@ import time
 CASES = [("tag, latency", "tag_lat", 8, 300, 2, False, 1.1), ("am, latency", "ucp_am_lat", 8, 300, 2, False, 1.1),
          ("put, latency", "ucp_put_lat", 8, 300, 2, False, 1.1), ("get, latency", "ucp_get", 8, 300, 2, False, 1.1),
          ("fetch-add, latency", "ucp_fadd", 8, 300, 2, False, 1.1), ("tag, messages", "tag_bw", 8, 2000, 8, True, 1.2),
+         ("tag, 64 KiB", "tag_bw", 65536, 100, 6, True, 1.0),
          ("tag, bytes", "tag_bw", 1048576, 6, 6, True, 0.95), ("put, bytes", "ucp_put_bw", 1048576, 6, 6, True, 0.95),
          ("get, bytes", "ucp_get", 1048576, 6, 6, True, 0.95)]
 OURS = {"UCX_TLS": "rc,self"}
