@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs a program of Debian's ucx-utils over our libucp: a server and its client, once for each case of a list.
+"""Runs a program of Debian's ucx-utils or libucx-dev over our libucp: a server and its client, once for each case of a
+list.
 
-    pair.py --lib DIRECTORY --work DIRECTORY [--tls LIST] [--seconds N] [--only REGEX] [--all] io_demo|ucx_perftest
+    pair.py --lib DIRECTORY --work DIRECTORY [--tls LIST] [--seconds N] [--only REGEX] [--all]
+            [--set NAME=VALUE] PROGRAM
 
 io_demo is a storage server of requests by active messages or by tags, which checks what it reads (-q); it runs on our
-libraries alone. ucx_perftest borrows much from the reference's libucs and libuct: it gets those of the system beside
-our libucp. --all runs a long list instead of the one for every day. docs/use/mpi.md tells what cannot pass on any
-library.
+libraries alone, as do the examples ucp_hello_world and ucp_client_server, which are compiled first. ucx_perftest
+borrows much from the reference's libucs and libuct: it gets those of the system beside our libucp. --all runs a long
+list instead of the one for every day. docs/use/mpi.md tells what cannot pass on any library. With the directory of the
+system's libucp.so.0 as DIRECTORY the program runs on the system's.
 
 Status: 0, 77 when the package is missing, 1 for a failure. The programs must have loaded our libucp (LD_DEBUG).
 """
@@ -27,6 +30,16 @@ import run
 COMPLAINT = re.compile(r"^.*\b(ERROR|WARN|FATAL|DIAG)\b.*$|^.*corrupt.*$", re.MULTILINE)
 IO_DEMO = ["-d 1:100000 -w 16", "-A -d 1:100000 -w 16", "-d 1000000:4000000 -w 4 -z", "-A -d 1:3000000 -k 100000 -w 8",
            "-A -d 8:64 -w 64"]
+EXAMPLES = "/usr/share/doc/libucx-dev/examples"
+HELLO_WORLD = ["-b", "-w", "-f", "-b -s 100000", "-f -s 1000000", "-e send", "-e recv", "-e keepalive"]
+CLIENT_SERVER = ["-c %s -i 20 -s %s" % (kind, size) for kind in ("stream", "tag", "am")
+                 for size in ("16", "3000", "300000")] + ["-c am -i 5 -v 4 -s 8192"]
+CASES = {"io_demo": IO_DEMO, "ucp_hello_world": HELLO_WORLD, "ucp_client_server": CLIENT_SERVER}
+# How server and client end if not with 0: the first kills itself, or it is ended.
+STATUSES = {"-e send": [-signal.SIGKILL, 255], "-e recv": [255, -signal.SIGKILL], "-e keepalive": [0, -signal.SIGKILL],
+            "ucp_client_server": [-signal.SIGINT, 0]}
+SUCCESS = {"io_demo": "Client exit with status 'OK'", "ucp_hello_world": "UCP TEST SUCCESS",
+           "ucp_client_server": "UCP TEST SUCCESS"}
 BANDWIDTH = ["tag_bw", "tag_sync_bw", "ucp_put_bw", "ucp_get", "stream_bw", "ucp_am_bw"]
 LATENCY = ["tag_lat", "tag_sync_lat", "ucp_put_lat", "stream_lat", "ucp_am_lat"]
 ATOMIC = ["ucp_add", "ucp_fadd", "ucp_swap", "ucp_cswap"]
@@ -71,11 +84,14 @@ def wait_for_listener(port, server, end):
         time.sleep(0.02)
 
 
-def commands(program, case, port):
-    words = case.split()
-    if program == "io_demo":
+def commands(options, case, port):
+    program, words = options.program, case.split()
+    if options.name == "io_demo":
         words = ["-p", str(port), "-q", "-o", "read,write"] + words
         return [program] + words, [program] + words + ["-i", "60", "127.0.0.1:%d" % port]
+    if options.name in CASES:
+        words = [program, "-p", str(port)] + words
+        return words, words + ["-n" if options.name == "ucp_hello_world" else "-a", "127.0.0.1"]
     words = ["-p", str(port), "-n", "30", "-w", "3", "-f"] + words
     return [program] + words, [program, "127.0.0.1"] + words
 
@@ -85,7 +101,7 @@ def play(options, case):
     port, end = free_port(), time.monotonic() + options.seconds
     logs = [os.path.join(options.directory, name) for name in ("server", "client")]
     processes = []
-    for command, log in zip(commands(options.program, case, port), logs):
+    for command, log in zip(commands(options, case, port), logs):
         with open(log, "w", encoding="utf-8") as output:
             processes.append(subprocess.Popen(command, env=options.env, stdin=subprocess.DEVNULL, stdout=output,
                                               stderr=subprocess.STDOUT, cwd=options.directory))
@@ -93,28 +109,29 @@ def play(options, case):
     server, client = processes
     while client.poll() is None and time.monotonic() < end:
         time.sleep(0.01)
-    if options.program == "io_demo" and client.poll() is not None:
+    if options.name in ("io_demo", "ucp_client_server") and client.poll() is not None:
         server.send_signal(signal.SIGINT) # it serves until then
     while server.poll() is None and time.monotonic() < end:
         time.sleep(0.01)
     states = [process.poll() for process in processes]
     if None in states:
-        run.tell_what_hangs(os.path.realpath(shutil.which(options.program)))
+        run.tell_what_hangs(os.path.realpath(options.program))
     run.kill_all()
     said = "".join("--- %s\n%s" % (os.path.basename(log), run.read(log)) for log in logs)
-    if states != [0, 0]:
-        return "server and client ended with %s (None: not at all)" % states, said
+    wanted = STATUSES.get(case, STATUSES.get(options.name, [0, 0]))
+    if states != wanted:
+        return "server and client ended with %s (None: not at all), not %s" % (states, wanted), said
     complaint = COMPLAINT.search(said)
-    if complaint is not None:
+    if complaint is not None and case not in STATUSES:
         return complaint.group(), said
-    if options.program == "io_demo" and "Client exit with status 'OK'" not in said:
+    if SUCCESS.get(options.name, "") not in said and case not in STATUSES:
         return "the client tells no success", said
     return None, said
 
 
 def libraries_for(options):
     """ucx_perftest: a directory with our libucp alone."""
-    if options.program == "io_demo":
+    if options.name != "ucx_perftest":
         return options.lib
     directory = os.path.join(options.directory, "lib")
     os.makedirs(directory)
@@ -123,41 +140,55 @@ def libraries_for(options):
 
 
 def parse_arguments():
-    parser = argparse.ArgumentParser(description="Runs a program of ucx-utils over our libucp.")
+    parser = argparse.ArgumentParser(description="Runs a program of ucx-utils or libucx-dev over our libucp.")
     for name in ("--lib", "--work"):
         parser.add_argument(name, required=True)
     parser.add_argument("--tls", default="all")
     parser.add_argument("--only", default="")
     parser.add_argument("--all", action="store_true")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("program", choices=("io_demo", "ucx_perftest"))
+    parser.add_argument("name", metavar="PROGRAM", choices=list(CASES) + ["ucx_perftest"])
     options = parser.parse_args()
     options.lib, options.work = os.path.realpath(options.lib), os.path.abspath(options.work)
     return options
 
 
+def compiled(options):
+    source = os.path.join(EXAMPLES, options.name + ".c")
+    if not os.path.exists(source):
+        run.skip("there is no %s (Debian: libucx-dev)" % source)
+    program = os.path.join(options.directory, options.name)
+    subprocess.run(["cc", "-O1", "-o", program, source, "-lucp", "-lucs"], check=True)
+    return program
+
+
 def main():
     options = parse_arguments()
-    if shutil.which(options.program) is None:
-        run.skip("there is no %s (Debian: ucx-utils)" % options.program)
     options.directory = os.path.join(options.work, "pair-%d" % os.getpid())
     os.makedirs(options.directory)
+    options.program = shutil.which(options.name)
+    if options.program is None and options.name.startswith("ucp_"):
+        options.program = compiled(options)
+    if options.program is None:
+        run.skip("there is no %s (Debian: ucx-utils)" % options.name)
     run.subreaper()
     libraries = libraries_for(options)
     options.env = {name: value for name, value in os.environ.items() if not name.startswith("UCX_")}
     options.env.update({"LD_LIBRARY_PATH": libraries, "UCX_TLS": options.tls, "LD_DEBUG": "libs",
                         "LD_DEBUG_OUTPUT": os.path.join(options.directory, "loader")})
-    cases = IO_DEMO if options.program == "io_demo" else perftest_cases(options.all)
+    options.env.update(setting.split("=", 1) for setting in options.set)
+    cases = CASES[options.name] if options.name in CASES else perftest_cases(options.all)
     failed = 0
     try:
         for case in [case for case in cases if re.search(options.only, case)]:
             wrong, said = play(options, case)
             verdict = "passed" if wrong is None else "FAILED: " + wrong + ":"
-            print(verdict, options.program, case, flush=True)
+            print(verdict, options.name, case, flush=True)
             if wrong is not None:
                 failed += 1
                 print(said)
-        used = run.used_libraries(shutil.which(options.program), options.directory)
+        used = run.used_libraries(options.program, options.directory, libraries)
         used = sorted(path for path in used if "/libucp.so" in path)
         if used != [os.path.join(libraries, "libucp.so.0")]:
             run.fail("the programs loaded %s, not %s/libucp.so.0" % (", ".join(used) or "no libucp", libraries))
