@@ -680,6 +680,8 @@ int ibv_modify_qp(struct ibv_qp *super, struct ibv_qp_attr *attr, int mask)
         qp->peer = (mask & IBV_QP_DEST_QPN) ? attr->dest_qp_num : qp->peer;
         if (super->state == IBV_QPS_ERR) {
             become_error(qp);
+        } else if (super->state == IBV_QPS_RESET) {
+            qp->receives.count = 0;
         }
         pthread_mutex_unlock(&lock);
     }
@@ -921,7 +923,10 @@ static void carry_one(struct qp *qp)
                        device_of(to->qp.context)->is_dead)) {
         to = NULL;
     }
-    if (is_datagram) {
+    if (is_datagram && device_is.breaks > 0) {
+        device_is.breaks--;
+        status = IBV_WC_LOC_QP_OP_ERR;
+    } else if (is_datagram) {
         if (to != NULL) {
             carry_datagram(qp, to, send);
         }

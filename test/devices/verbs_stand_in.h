@@ -21,6 +21,7 @@ extern struct stand_in {
     int stands;    /* nothing is carried out */
     int repeats;   /* a request to a peer that is gone, for long; else it fails at once */
     int loses;     /* of 100 datagrams; as many come once more, after some that follow them */
+    int breaks;      /* so many datagrams break the queue pair that sends them */
     uint8_t gid[16]; /* with is_ethernet */
 } device_is;
 

@@ -103,6 +103,7 @@ static int setup(void **state)
     device_is.is_ethernet = device_is.is_down = device_is.has_no_srq = device_is.has_no_atomics = 0;
     device_is.max_wr = 0;
     device_is.max_mr = 0;
+    device_is.breaks = 0;
     setenv("UCX_TLS", "rc", 1);
     unsetenv("UCX_IB_GID_INDEX");
     return 0;
@@ -154,6 +155,17 @@ TEST_WITH(test_short_queues, setup, NULL)
     for (device_is.max_wr = 4; device_is.max_wr <= 64; device_is.max_wr *= 2) {
         use();
     }
+}
+
+/* A port without a link may refuse a datagram, and its queue pair breaks; the next one is sent. */
+TEST_WITH(test_datagrams_break, setup, NULL)
+{
+    device_is.breaks = 2;
+    log_count_begin();
+    use();
+    log_count_end();
+    assert_int_equal(device_is.breaks, 0);
+    assert_non_null(strstr(log_text, "a datagram broke the UD queue pair"));
 }
 
 /* A process that may lock a page only. */

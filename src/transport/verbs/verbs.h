@@ -300,6 +300,8 @@ void cw_verbs_ud_close(struct cw_verbs_iface *iface);
 /* Sends a datagram, which may be lost. */
 void cw_verbs_ud_send(struct cw_verbs_iface *iface, const struct cw_verbs_address *to, unsigned gid_index,
                       unsigned peer_gid, const struct cw_verbs_datagram *datagram);
+/* Handles a completion of send_cq for the UD queue pair. */
+void cw_verbs_ud_sent(struct cw_verbs_iface *iface, const struct ibv_wc *wc);
 /* Handles a completion of recv_cq for the UD queue pair. Returns the number of upcalls. */
 unsigned cw_verbs_ud_received(struct cw_verbs_iface *iface, const struct ibv_wc *wc);
 

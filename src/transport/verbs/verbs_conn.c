@@ -556,7 +556,7 @@ int cw_verbs_sent(struct cw_verbs_iface *iface)
         num = cw_verbs_poll(iface, iface->send_cq, CW_VERBS_BATCH, wc);
         for (i = 0; i < num; i++) {
             if (wc[i].wr_id & CW_VERBS_UD_WR) {
-                iface->ud_sending -= (iface->ud_sending > 0);
+                cw_verbs_ud_sent(iface, &wc[i]);
             } else {
                 request_done(iface, &wc[i]);
             }

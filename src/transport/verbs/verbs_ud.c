@@ -101,6 +101,25 @@ static void restart(struct cw_verbs_iface *iface)
     }
 }
 
+/* A completion with an error. Of several requests that end with a broken queue pair the first one reports why. */
+static void broken(struct cw_verbs_iface *iface, const struct ibv_wc *wc)
+{
+    if (wc->status != IBV_WC_WR_FLUSH_ERR) {
+        cw_log_ratelimited(&iface->ud_limit, CW_LOG_WARN,
+                           "%s: a datagram broke the UD queue pair (%s); creating a new one", iface->port.name,
+                           iface->lib->wc_status_str(wc->status));
+        restart(iface);
+    }
+}
+
+void cw_verbs_ud_sent(struct cw_verbs_iface *iface, const struct ibv_wc *wc)
+{
+    iface->ud_sending -= (iface->ud_sending > 0);
+    if (wc->status != IBV_WC_SUCCESS) { /* the port has lost its link */
+        broken(iface, wc);
+    }
+}
+
 static struct ibv_ah *handle_for(struct cw_verbs_iface *iface, const struct cw_verbs_address *to, unsigned gid_index,
                                  unsigned peer_gid)
 {
@@ -165,12 +184,7 @@ unsigned cw_verbs_ud_received(struct cw_verbs_iface *iface, const struct ibv_wc 
     int error;
 
     if (wc->status != IBV_WC_SUCCESS) {
-        if (wc->status != IBV_WC_WR_FLUSH_ERR) {
-            cw_log_ratelimited(&iface->ud_limit, CW_LOG_WARN,
-                               "%s: a datagram broke the UD queue pair (%s); creating a new one",
-                               iface->port.name, iface->lib->wc_status_str(wc->status));
-            restart(iface);
-        }
+        broken(iface, wc);
         return 0;
     }
     if (slot >= CW_VERBS_UD_RECEIVES) {
