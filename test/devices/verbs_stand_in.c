@@ -38,7 +38,7 @@ struct device {
 
 struct context {
     struct ibv_context context;
-    enum ibv_event_type events[EVENTS];
+    struct ibv_async_event events[EVENTS];
     unsigned num_events;
 };
 
@@ -75,7 +75,7 @@ struct send {
     struct send *next;
     struct ibv_send_wr wr;
     struct ibv_sge sges[SGES];
-    int is_inline;
+    int is_inline, is_executed;
     char bytes[];
 };
 
@@ -88,6 +88,11 @@ struct qp {
     struct qp *next_busy;
     struct send *sends, **end;
     uint64_t posted, done, freed;
+};
+
+struct mr {
+    struct ibv_mr mr;
+    int access;
 };
 
 struct ah {
@@ -103,7 +108,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct device devices[] = {{.device = {.name = "stand0"}, .lid = 1}, {.device = {.name = "stand1"}, .lid = 2}};
 static struct context *contexts[CONTEXTS];
 static struct qp *qps[QPS], *busy, **busy_end = &busy;
-static struct ibv_mr *mrs[MRS];
+static struct mr *mrs[MRS];
 static uint32_t next_mr;
 
 static const struct device *device_of(const struct ibv_context *context)
@@ -258,10 +263,18 @@ int ibv_close_device(struct ibv_context *context)
 
 /* ---- events ---- */
 
-void stand_in_dies(const char *name)
+static void add_event(struct context *context, struct ibv_async_event event)
 {
     const uint64_t one = 1;
 
+    if (context->num_events < EVENTS) {
+        context->events[context->num_events++] = event;
+        (void)!write(context->context.async_fd, &one, sizeof(one));
+    }
+}
+
+void stand_in_dies(const char *name)
+{
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
         devices[i].is_dead |= name != NULL && strcmp(devices[i].device.name, name) == 0;
@@ -269,8 +282,7 @@ void stand_in_dies(const char *name)
     }
     for (int i = 0; name != NULL && i < CONTEXTS; i++) {
         if (contexts[i] != NULL && strcmp(contexts[i]->context.device->name, name) == 0) {
-            contexts[i]->events[contexts[i]->num_events++] = IBV_EVENT_DEVICE_FATAL;
-            (void)!write(contexts[i]->context.async_fd, &one, sizeof(one));
+            add_event(contexts[i], (struct ibv_async_event){.event_type = IBV_EVENT_DEVICE_FATAL});
         }
     }
     pthread_mutex_unlock(&lock);
@@ -281,10 +293,10 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
     struct context *of = (struct context *)context;
     uint64_t number;
 
-    if (read(context->async_fd, &number, sizeof(number)) < 0) {
+    if (read(context->async_fd, &number, sizeof(number)) < 0 || of->num_events == 0) {
         return -1;
     }
-    *event = (struct ibv_async_event){.event_type = of->events[--of->num_events]};
+    *event = of->events[--of->num_events];
     return 0;
 }
 
@@ -324,9 +336,8 @@ int ibv_dealloc_pd(struct ibv_pd *pd)
 
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *address, size_t length, int access)
 {
-    struct ibv_mr *mr;
+    struct mr *mr;
 
-    (void)access;
     if (fails("reg_mr") || (device_is.max_mr > 0 && length > device_is.max_mr && refused(ENOMEM))) {
         return NULL;
     }
@@ -335,11 +346,12 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *address, size_t length, int a
     while (mrs[next_mr % MRS] != NULL) {
         next_mr++;
     }
-    *mr = (struct ibv_mr){
+    mr->mr = (struct ibv_mr){
         .context = pd->context, .pd = pd, .addr = address, .length = length, .lkey = next_mr, .rkey = next_mr};
+    mr->access = access;
     mrs[next_mr++ % MRS] = mr;
     pthread_mutex_unlock(&lock);
-    return mr;
+    return &mr->mr;
 }
 
 int ibv_dereg_mr(struct ibv_mr *mr)
@@ -351,13 +363,14 @@ int ibv_dereg_mr(struct ibv_mr *mr)
     return 0;
 }
 
-/* The bytes; NULL: the key does not open them. */
-static char *reach(const struct ibv_context *context, uint64_t address, size_t length, uint32_t key)
+/* The bytes; NULL: the key does not open them for that access. */
+static char *reach(const struct ibv_context *context, uint64_t address, size_t length, uint32_t key, int access)
 {
-    const struct ibv_mr *mr = mrs[key % MRS];
+    const struct ibv_mr *mr = (mrs[key % MRS] != NULL) ? &mrs[key % MRS]->mr : NULL;
 
     if (mr == NULL || mr->lkey != key || mr->context->device != context->device || address < (uintptr_t)mr->addr ||
-        address + length > (uintptr_t)mr->addr + mr->length) {
+        address > UINT64_MAX - length || address + length > (uintptr_t)mr->addr + mr->length ||
+        (mrs[key % MRS]->access & access) != access) {
         return NULL;
     }
     return (char *)mr->addr + (address - (uintptr_t)mr->addr);
@@ -648,6 +661,20 @@ static void discard(struct ibv_cq *super, uint32_t number)
     cq->count = left;
 }
 
+/* A real device would wait until they are acknowledged. */
+static void forget_events(const struct ibv_qp *qp)
+{
+    struct context *context = (struct context *)qp->context;
+    unsigned left = 0;
+
+    for (unsigned i = 0; i < context->num_events; i++) {
+        if (context->events[i].element.qp != qp) {
+            context->events[left++] = context->events[i];
+        }
+    }
+    context->num_events = left;
+}
+
 int ibv_destroy_qp(struct ibv_qp *super)
 {
     struct qp *qp = (struct qp *)super;
@@ -661,6 +688,7 @@ int ibv_destroy_qp(struct ibv_qp *super)
     while (qp->sends != NULL) {
         drop_send(qp);
     }
+    forget_events(super);
     qps[super->qp_num % QPS] = NULL;
     device_saw.qps--;
     pthread_mutex_unlock(&lock);
@@ -788,7 +816,7 @@ static int move(const struct ibv_context *context, const struct ibv_send_wr *wr,
 
     for (int i = 0; i < wr->num_sge; i++) {
         here = is_inline ? (char *)(uintptr_t)wr->sg_list[i].addr
-                         : reach(context, wr->sg_list[i].addr, wr->sg_list[i].length, wr->sg_list[i].lkey);
+                         : reach(context, wr->sg_list[i].addr, wr->sg_list[i].length, wr->sg_list[i].lkey, 0);
         if (here == NULL) {
             return -1;
         }
@@ -817,7 +845,7 @@ static int deliver(const struct ibv_qp *from, struct qp *to, const struct ibv_se
     }
     receive = &receives->ring[receives->first];
     must(length <= receive->sge.length);
-    there = reach(to->qp.context, receive->sge.addr, length, receive->sge.lkey);
+    there = reach(to->qp.context, receive->sge.addr, length, receive->sge.lkey, 0);
     must(there != NULL);
     if (head > 0) {
         memset(there, 0, GRH);
@@ -884,8 +912,10 @@ static enum ibv_wc_status access_peer(const struct qp *qp, const struct send *se
     if (length == 0) {
         return IBV_WC_SUCCESS;
     }
-    there = is_atomic ? reach(to->qp.context, wr->wr.atomic.remote_addr, length, wr->wr.atomic.rkey)
-                      : reach(to->qp.context, wr->wr.rdma.remote_addr, length, wr->wr.rdma.rkey);
+    there = is_atomic ? reach(to->qp.context, wr->wr.atomic.remote_addr, length, wr->wr.atomic.rkey,
+                              IBV_ACCESS_REMOTE_ATOMIC)
+                      : reach(to->qp.context, wr->wr.rdma.remote_addr, length, wr->wr.rdma.rkey,
+                              (wr->opcode == IBV_WR_RDMA_READ) ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE);
     if (there == NULL) {
         return IBV_WC_REM_ACCESS_ERR;
     }
@@ -908,17 +938,48 @@ static enum ibv_wc_status access_peer(const struct qp *qp, const struct send *se
     return IBV_WC_SUCCESS;
 }
 
-/* Carries out the oldest request, if that is possible. */
+/* The target refuses a request: its queue pair is broken, and so is that of the sender when it learns of it. */
+static void refuse(struct qp *qp, struct qp *to)
+{
+    device_saw.refusals++;
+    become_error(to);
+    if (!device_is.has_no_access_events) {
+        add_event((struct context *)to->qp.context,
+                  (struct ibv_async_event){.event_type = IBV_EVENT_QP_ACCESS_ERR, .element.qp = &to->qp});
+    }
+    if (!device_is.is_mute) {
+        end_send(qp, IBV_WC_REM_ACCESS_ERR);
+        become_error(qp);
+    }
+}
+
+/* The next request to be carried out; NULL: only the answers to earlier ones are missing. */
+static struct send *next_of(const struct qp *qp)
+{
+    struct send *send = qp->sends;
+
+    while (send != NULL && send->is_executed) {
+        send = send->next;
+    }
+    return send;
+}
+
+/* Carries out the next request, if that is possible, or tells the sender of the oldest one. */
 static void carry_one(struct qp *qp)
 {
-    const struct send *send = qp->sends;
+    struct send *send = next_of(qp);
     const int is_datagram = qp->qp.qp_type == IBV_QPT_UD;
-    struct qp *to = find_qp(is_datagram ? send->wr.wr.ud.remote_qpn : qp->peer);
     enum ibv_wc_status status = IBV_WC_SUCCESS;
+    struct qp *to;
 
     if (device_of(qp->qp.context)->is_dead) {
         return;
     }
+    if (send == NULL || (qp->sends->is_executed && rand() % 4 == 0)) {
+        end_send(qp, IBV_WC_SUCCESS);
+        return;
+    }
+    to = find_qp(is_datagram ? send->wr.wr.ud.remote_qpn : qp->peer);
     if (to != NULL && (to->qp.state < IBV_QPS_RTR || to->qp.state > IBV_QPS_RTS ||
                        device_of(to->qp.context)->is_dead)) {
         to = NULL;
@@ -941,6 +1002,17 @@ static void carry_one(struct qp *qp)
         }
     } else {
         status = access_peer(qp, send, to);
+    }
+    if (status == IBV_WC_SUCCESS && !is_datagram && device_is.acks_late) {
+        send->is_executed = 1;
+        return;
+    }
+    while (qp->sends != send) {
+        end_send(qp, IBV_WC_SUCCESS);
+    }
+    if (status == IBV_WC_REM_ACCESS_ERR) {
+        refuse(qp, to);
+        return;
     }
     end_send(qp, status);
     if (status != IBV_WC_SUCCESS) {

@@ -22,11 +22,14 @@ extern struct stand_in {
     int repeats;   /* a request to a peer that is gone, for long; else it fails at once */
     int loses;     /* of 100 datagrams; as many come once more, after some that follow them */
     int breaks;      /* so many datagrams break the queue pair that sends them */
+    int acks_late; /* a request is carried out some time before its sender learns of it */
+    int is_mute;   /* the sender of a refused request never learns of it */
+    int has_no_access_events; /* nor does the program of the target */
     uint8_t gid[16]; /* with is_ethernet */
 } device_is;
 
 extern struct stand_in_seen {
-    unsigned qps, most_qps, most_under_way, refused_qps, made_qps, datagrams;
+    unsigned qps, most_qps, most_under_way, refused_qps, made_qps, datagrams, refusals;
     int largest_cq;
 } device_saw;
 
