@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Workers of one process that are connected by the verbs transport over the devices of test/devices/verbs_stand_in.c, on
- * a clock of their own.
+ * Workers of one process that the verbs transport connects over the devices of test/devices/verbs_stand_in.c, on a
+ * clock of their own.
  */
 #ifndef CW_TEST_VERBS_SIDES_H
 #define CW_TEST_VERBS_SIDES_H

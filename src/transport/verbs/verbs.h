@@ -9,6 +9,7 @@
  *   verbs_cm.c       connection setup by datagrams: dial and accept
  *   verbs_watch.c    detects the end of peer processes
  *   verbs_park.c     idle connections without a queue pair
+ *   verbs_renew.c    connections whose queue pair a refused access broke
  *   verbs_conn.c     queue pairs, their send queue entries and completions, teardown (verbs_conn.h)
  *   verbs_data.c     packets
  *   verbs_batch.c    posts several requests with one doorbell
@@ -85,6 +86,28 @@ struct cw_verbs_op {
     ucs_status_t status;
     uint8_t is_over;
     uint8_t is_packet; /* its failure breaks the connection */
+};
+
+/* What is needed to repeat a request in flight. */
+struct cw_verbs_request {
+    uint64_t address; /* of the target */
+    uint32_t key;
+    uint32_t word;   /* immediate data */
+    uint32_t before; /* packets sent before it */
+    uint16_t length; /* if it is inline: of `bytes` */
+    uint8_t opcode;
+    uint8_t num_sge;
+    uint8_t flags;
+    uint8_t is_over; /* it must not be repeated */
+    union {
+        char bytes[64]; /* more if settings.inlined is */
+        struct {
+            struct ibv_sge sge;
+            uint64_t compare_add;
+            uint64_t swap;
+        } atomic;
+        struct ibv_sge sges[CW_VERBS_MAX_IOV];
+    };
 };
 
 struct cw_verbs_domain {
@@ -181,6 +204,7 @@ struct cw_verbs_iface {
     int cq_stays; /* the device cannot resize send_cq */
     int drained; /* recv_cq was empty at the last poll */
     int starved; /* segments or send_cq entries ran out */
+    size_t request_size; /* of each of conn->requests */
     int hurried; /* all requests in flight will complete with a signal */
     int limit_logged;
     int is_closing;
@@ -190,7 +214,8 @@ struct cw_verbs_iface {
 
 /* ACCEPTING: the acceptor does not know yet that the dialler receives. FAILING: `closed` follows. LEAVING: the core
  * closed the connection, and requests are still in flight. OVER: to be freed. DRAINING: only the interface still knows
- * the connection, for the last completions of its queue pair, which is in the error state. Others: verbs_park.c. */
+ * the connection, for the last completions of its queue pair, which is in the error state. BROKEN: verbs_renew.c.
+ * Others: verbs_park.c. */
 enum cw_verbs_state {
     CW_VERBS_DIALLING,
     CW_VERBS_ACCEPTING,
@@ -200,6 +225,7 @@ enum cw_verbs_state {
     CW_VERBS_OPEN,
     CW_VERBS_PARKING,
     CW_VERBS_YIELDING,
+    CW_VERBS_BROKEN,
     CW_VERBS_FAILING,
     CW_VERBS_CLOSED,
     CW_VERBS_LEAVING,
@@ -231,10 +257,13 @@ struct cw_verbs_conn {
     uint32_t signalled; /* requests before this number will complete with a signal */
     uint32_t checked;   /* `completed` at the last check */
     uint32_t lent;      /* requests before this number may use memory of the core */
-    uint32_t unsent;    /* count of the last requests, which the device never received */
+    uint32_t unsent;    /* count of the last requests, which the device does not have */
+    uint32_t returned;  /* BROKEN: requests before this number came back */
+    uint32_t packets;   /* packets sent, */
+    uint32_t handled;   /* and packets of the peer that the core handled */
     unsigned idle_polls;
     uint32_t end; /* number of the request with END, if LEAVING and is_last, or with PARTED, if PARTING */
-    uint32_t epoch;      /* how often it was parked */
+    uint32_t epoch;      /* how often it gave up its queue pair */
     uint32_t swept;      /* `posted` at the last sweep */
     uint16_t idle;       /* sweeps since it was used, or since PARK was sent */
     uint16_t asked;      /* number of this side's last PARK */
@@ -266,6 +295,12 @@ struct cw_verbs_conn {
     const char *lost;           /* not NULL: how the peer's process ended; progress reports it after received packets */
     ucs_status_t lost_status;
     struct cw_verbs_process *process; /* the peer's process, if it is watched */
+    uint64_t paced_ns;          /* from then on its next queue pair is not too many */
+    ucs_status_t access_status; /* first error of an access without completion, for the next flush of accesses */
+    uint32_t peer_handled;      /* as the peer reported when it was reopened: packets that it handled, */
+    uint8_t peer_is_refused;    /* and its `is_refused` */
+    uint8_t is_refused;         /* the device reported which access of this side was refused */
+    uint8_t is_renewing;        /* an access broke its queue pair, and it was not reopened yet */
     uint64_t grace_ns; /* if is_ended: until then the device may not have acknowledged the peer's END yet */
     struct cw_verbs_address peer;
     struct cw_verbs_retry retry;
@@ -274,8 +309,17 @@ struct cw_verbs_conn {
     size_t num_words;
     struct cw_verbs_op *ops; /* in the order of their requests */
     struct cw_verbs_op **ops_end;
+    char *requests;                   /* struct cw_verbs_request in flight; NULL: there are none */
     struct cw_verbs_segment *slots[]; /* segments of the requests in flight */
 };
+
+/* The size of one of conn->requests. */
+static inline size_t cw_verbs_request_size(const struct cw_verbs_settings *settings)
+{
+    const size_t size = sizeof(struct cw_verbs_request), part = offsetof(struct cw_verbs_request, bytes);
+
+    return (settings->inlined > size - part) ? (part + settings->inlined + 7) & ~(size_t)7 : size;
+}
 
 static inline struct cw_verbs_iface *cw_verbs_iface_of(const struct cw_conn *conn)
 {
@@ -339,7 +383,8 @@ void cw_verbs_wait(struct cw_verbs_conn *conn);
 bool cw_verbs_wake(struct cw_verbs_conn *conn);
 /* Handles a control word of the peer. Returns false for a protocol violation. */
 bool cw_verbs_park_word(struct cw_verbs_conn *conn, uint32_t word);
-/* Parks the connection: its queue pair is no longer needed, and everything was received. */
+/* Parks the connection: its queue pair is no longer needed, and everything was received. BROKEN: keeps what is in
+ * flight. */
 void cw_verbs_park(struct cw_verbs_conn *conn);
 /* Runs the steps of parking that were waiting for completions. */
 void cw_verbs_park_settle(struct cw_verbs_conn *conn);
@@ -347,6 +392,21 @@ void cw_verbs_reopen(struct cw_verbs_conn *conn);
 /* Destroys queue pairs of parked connections: all, or those that are old enough. Returns whether there were any. */
 bool cw_verbs_retired_free(struct cw_verbs_iface *iface, bool all);
 void cw_verbs_sweep_init(struct cw_verbs_iface *iface);
+
+/* verbs_renew.c */
+/* Gives up the queue pair, which is broken or is to be, without losing what was sent. Makes no upcall. */
+void cw_verbs_renew(struct cw_verbs_conn *conn);
+/* Handles a failed request. Returns false if the connection fails with it. */
+bool cw_verbs_renew_on_error(struct cw_verbs_conn *conn, uint32_t number, const struct ibv_wc *wc);
+/* The queue pair is at rest: releases it, which leaves the connection PARKED. `drained`: all packets were received.
+ * Returns false if requests are still in flight. */
+bool cw_verbs_renew_leave(struct cw_verbs_conn *conn, bool drained);
+/* The peer gave up its queue pair. Returns false if it has to ask again later. */
+bool cw_verbs_renew_for_peer(struct cw_verbs_conn *conn);
+/* Whether the peer may take any time to answer a hello: otherwise it is watched, and nothing else detects its end. */
+bool cw_verbs_reopens_for_ever(const struct cw_verbs_conn *conn);
+/* The connection was reopened: sends READY, if `says_ready`, and repeats what the peer has not received. */
+void cw_verbs_renewed(struct cw_verbs_conn *conn, bool says_ready);
 
 /* verbs_watch.c */
 /* Listens at the port's IP addresses, if it has any, for peers that watch this process. */

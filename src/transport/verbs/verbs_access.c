@@ -99,13 +99,13 @@ static ucs_status_t verbs_put_short(struct cw_conn *super, const void *data, siz
     struct cw_verbs_segment *segment = NULL;
     ucs_status_t status = cw_verbs_can_send(iface, conn);
 
-    if (status == UCS_OK && length > 0 && (length > conn->max_inline || conn->batches > 0)) {
+    if (status == UCS_OK && length > conn->max_inline) {
         status = cw_verbs_segment_for(iface, conn, &segment);
         if (status == UCS_OK) {
             cw_bytes_copy_any(segment->data, data, length);
             sge.addr = (uintptr_t)segment->data;
             sge.lkey = segment->lkey;
-            wr.send_flags = (length <= conn->max_inline) ? IBV_SEND_INLINE : 0;
+            wr.send_flags = 0;
         }
     }
     if (status != UCS_OK) {
@@ -256,8 +256,8 @@ void cw_verbs_ops_fetched(struct cw_verbs_conn *conn, uint32_t until, ucs_status
 {
     struct cw_verbs_op *op;
 
-    for (op = conn->ops; op != NULL && (int32_t)(until - op->number) > 0; op = op->next) {
-        if (op->is_over) {
+    for (op = conn->ops; op != NULL && (op->is_over || (int32_t)(until - op->number) > 0); op = op->next) {
+        if (op->is_over) { /* its number may be in use again */
             continue;
         }
         op->is_over = 1;
@@ -273,10 +273,11 @@ void cw_verbs_ops_fetched(struct cw_verbs_conn *conn, uint32_t until, ucs_status
     }
 }
 
-/* A failure not caused by the access itself is that of the connection. */
+/* A failure not caused by the access itself is that of the connection, if it has failed. */
 static ucs_status_t status_of(const struct cw_verbs_conn *conn, const struct cw_verbs_op *op)
 {
-    const int is_own = op->status == UCS_OK || (op->status == UCS_ERR_INVALID_ADDR && !op->is_packet);
+    const int is_own = op->status == UCS_OK || conn->status == UCS_OK ||
+                       (op->status == UCS_ERR_INVALID_ADDR && !op->is_packet);
 
     return is_own ? op->status : conn->status;
 }

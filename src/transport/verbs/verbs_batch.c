@@ -19,7 +19,6 @@ struct cw_verbs_chain {
     struct {
         struct ibv_send_wr wr;
         struct ibv_sge sges[MOST_SGES];
-        struct cw_verbs_segment *segment; /* segment of data that is copied into the request */
     } retained[CHAIN];
 };
 
@@ -38,13 +37,12 @@ static struct cw_verbs_chain *chain_of(struct cw_verbs_conn *conn)
     return conn->chain;
 }
 
-int cw_verbs_chain_keep(struct cw_verbs_conn *conn, const struct ibv_send_wr *wr, struct cw_verbs_segment *segment)
+int cw_verbs_chain_keep(struct cw_verbs_conn *conn, const struct ibv_send_wr *wr)
 {
-    const int is_inline = (wr->send_flags & IBV_SEND_INLINE) != 0;
     struct cw_verbs_chain *chain;
     unsigned index;
 
-    if (wr->num_sge == 0 || wr->num_sge > MOST_SGES || (is_inline && segment == NULL)) {
+    if (wr->num_sge == 0 || wr->num_sge > MOST_SGES) {
         return 0;
     }
     chain = chain_of(conn);
@@ -59,7 +57,6 @@ int cw_verbs_chain_keep(struct cw_verbs_conn *conn, const struct ibv_send_wr *wr
     }
     index = chain->count++;
     chain->retained[index].wr = *wr;
-    chain->retained[index].segment = is_inline ? segment : NULL;
     memcpy(chain->retained[index].sges, wr->sg_list, (size_t)wr->num_sge * sizeof(struct ibv_sge));
     chain->retained[index].wr.sg_list = chain->retained[index].sges;
     chain->retained[index].wr.next = NULL;
@@ -73,17 +70,12 @@ unsigned cw_verbs_chain_drop(struct cw_verbs_conn *conn)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
     struct cw_verbs_chain *chain = conn->chain;
-    unsigned count, i;
+    unsigned count;
 
     if (chain == NULL) {
         return 0;
     }
     count = chain->count;
-    for (i = 0; i < count; i++) {
-        if (chain->retained[i].segment != NULL) {
-            cw_verbs_segment_put(iface, chain->retained[i].segment);
-        }
-    }
     chain->count = 0;
     chain->next = iface->spare_chains;
     iface->spare_chains = chain;

@@ -108,6 +108,8 @@ static struct cw_verbs_datagram datagram_for(const struct cw_verbs_conn *conn, e
                                   .qp = (conn->qp != NULL) ? conn->qp->qp_num : 0,
                                   .psn = conn->psn,
                                   .epoch = conn->epoch,
+                                  .handled = conn->handled,
+                                  .is_refused = conn->is_refused,
                                   .words = conn->words,
                                   .length = conn->num_words};
 }
@@ -208,7 +210,8 @@ static bool goes_on(struct cw_verbs_conn *conn, uint64_t now_ns)
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
     char peer[CW_VERBS_GID_TEXT + 32];
 
-    if (conn->state != CW_VERBS_REOPENING || (conn->peer.watch_port != 0 && !cw_verbs_is_seen(conn))) {
+    if (conn->state != CW_VERBS_REOPENING || !cw_verbs_reopens_for_ever(conn) ||
+        (conn->peer.watch_port != 0 && !cw_verbs_is_seen(conn))) {
         return false;
     }
     cw_verbs_peer_text(conn, peer, sizeof(peer));
@@ -251,6 +254,11 @@ unsigned cw_verbs_cm_alarm(struct cw_verbs_conn *conn, uint64_t now_ns)
         return 0;
     }
     cw_verbs_cancel(conn);
+    if (conn->is_renewing) {
+        cw_verbs_conn_fail(conn, UCS_ERR_ENDPOINT_TIMEOUT,
+                           "no reply within ten times UCX_KEEPALIVE_INTERVAL, or UCX_UD_TIMEOUT");
+        return 1;
+    }
     cw_verbs_conn_fail(conn, UCS_ERR_UNREACHABLE, "no reply within UCX_UD_TIMEOUT");
     return 1;
 }
@@ -462,6 +470,10 @@ static void take_reopen(struct cw_verbs_iface *iface, const struct cw_verbs_data
     if ((conn->state == CW_VERBS_PARTING || conn->state == CW_VERBS_YIELDING) && hello->epoch == conn->epoch + 1) {
         cw_verbs_park(conn); /* the peer has parked it: the hello overtook its last control word */
     }
+    if ((conn->state == CW_VERBS_OPEN || conn->state == CW_VERBS_PARKING || conn->state == CW_VERBS_BROKEN) &&
+        hello->epoch == conn->epoch + 1 && !cw_verbs_renew_for_peer(conn)) {
+        return; /* a retransmitted hello may succeed */
+    }
     if (hello->epoch != conn->epoch) {
         return; /* a late copy */
     }
@@ -478,6 +490,12 @@ static void take_reopen(struct cw_verbs_iface *iface, const struct cw_verbs_data
     cw_poller_alarm_cancel(iface->poller, &conn->alarm);
     conn->state = CW_VERBS_ACCEPTING;
     conn->is_ready = 0;
+    conn->peer_handled = hello->handled;
+    conn->peer_is_refused = hello->is_refused;
+    if (!cw_verbs_reopens_for_ever(conn)) {
+        cw_poller_alarm_set(iface->poller, &conn->alarm,
+                            cw_clock_ns() + CW_VERBS_STUCK_POLLS * iface->settings.keepalive_ns);
+    }
     if (cw_verbs_conn_connect(conn, hello->qp, hello->psn, hello->mtu, hello->reads) != 0) {
         cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, "the device cannot reopen it");
         return;
@@ -525,7 +543,9 @@ static unsigned reopened(struct cw_verbs_iface *iface, struct cw_verbs_conn *con
     cw_poller_alarm_cancel(iface->poller, &conn->alarm);
     conn->state = CW_VERBS_OPEN;
     conn->is_ready = 1;
-    cw_verbs_conn_say(conn, CW_VERBS_READY);
+    conn->peer_handled = reply->handled;
+    conn->peer_is_refused = reply->is_refused;
+    cw_verbs_renewed(conn, true);
     cw_verbs_conn_poll_later(conn);
     if (!cw_list_empty(&conn->blocked)) {
         cw_verbs_conn_due(conn);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/compiler.h"
 #include "base/counter.h"
 #include "base/string.h"
@@ -20,12 +21,9 @@
 #include "os/random.h"
 
 #define PSN_MASK    0xffffffu
-#define STUCK_POLLS 10u
 #define LEAVING_NS  UINT64_C(10000000000)
 #define MOST_UNSEEN 64u
 #define GRACE_NS    UINT64_C(10000000)
-#define STOP_NS     UINT64_C(100000000)
-#define DRAIN_NS    UINT64_C(100000000)
 
 static unsigned on_alarm(struct cw_alarm *alarm);
 static int end_draining(struct cw_verbs_iface *iface);
@@ -92,9 +90,12 @@ bool cw_verbs_conn_make_qp(struct cw_verbs_conn *conn)
     if (iface->domain != NULL) {
         attr.qp_access_flags |= IBV_ACCESS_REMOTE_READ | (iface->port.has_atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0);
     }
-    conn->qp = create_qp(iface, &init);
+    if (conn->requests == NULL) {
+        conn->requests = malloc(iface->settings.sends * iface->request_size);
+    }
+    conn->qp = (conn->requests == NULL) ? NULL : create_qp(iface, &init);
     error = errno;
-    if (conn->qp == NULL && end_draining(iface)) {
+    if (conn->requests != NULL && conn->qp == NULL && end_draining(iface)) {
         conn->qp = create_qp(iface, &init);
         error = errno;
     }
@@ -138,6 +139,7 @@ struct cw_verbs_conn *cw_verbs_conn_new(struct cw_verbs_iface *iface, void *user
     conn->ops_end = &conn->ops;
     conn->alarm.fire = on_alarm;
     conn->posted = conn->completed = conn->signalled = conn->checked = conn->lent = (uint32_t)cw_counter_start;
+    conn->packets = conn->handled = (uint32_t)cw_counter_start;
     cw_list_init(&conn->blocked);
     cw_list_init(&conn->due);
     cw_list_init(&conn->live);
@@ -158,8 +160,9 @@ static int uses_memory(const struct cw_verbs_conn *conn)
     return conn->ops != NULL || uses_lent_memory(conn);
 }
 
-static void free_slots(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn, uint32_t until, ucs_status_t status)
+void cw_verbs_conn_complete(struct cw_verbs_conn *conn, uint32_t until, ucs_status_t status)
 {
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
     struct cw_verbs_segment **slot;
 
     if (conn->ops != NULL) {
@@ -168,7 +171,7 @@ static void free_slots(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn,
 
     iface->in_flight -= until - conn->completed;
     for (; conn->completed != until; conn->completed++) {
-        slot = &conn->slots[conn->completed % iface->settings.sends];
+        slot = &conn->slots[conn->completed & (iface->settings.sends - 1)];
         if (*slot != NULL) {
             cw_verbs_segment_put(iface, *slot);
             *slot = NULL;
@@ -207,7 +210,8 @@ void cw_verbs_qp_destroy(struct cw_verbs_iface *iface, struct ibv_qp *qp)
 
 void cw_verbs_conn_forget_requests(struct cw_verbs_conn *conn)
 {
-    free_slots(cw_verbs_iface_of(&conn->super), conn, conn->posted, UCS_ERR_CONNECTION_RESET);
+    cw_verbs_conn_complete(conn, conn->posted, UCS_ERR_CONNECTION_RESET);
+    conn->unsent = 0;
 }
 
 static void destroy_qp(struct cw_verbs_conn *conn)
@@ -220,8 +224,8 @@ static void destroy_qp(struct cw_verbs_conn *conn)
         cw_verbs_live_remove(conn);
         cw_verbs_qp_destroy(iface, conn->qp);
         conn->qp = NULL;
-        cw_verbs_conn_forget_requests(conn);
     }
+    cw_verbs_conn_forget_requests(conn);
 }
 
 /* Whether the device has requests of the connection. */
@@ -239,7 +243,7 @@ static void stop_now(struct cw_verbs_conn *conn)
         cw_verbs_hold_received(iface);
         destroy_qp(conn);
     } else {
-        free_slots(iface, conn, conn->posted, UCS_ERR_CONNECTION_RESET);
+        cw_verbs_conn_complete(conn, conn->posted, UCS_ERR_CONNECTION_RESET);
     }
 }
 
@@ -259,7 +263,7 @@ static int try_stop(struct cw_verbs_conn *conn)
     begin_stop(conn);
     if (is_running(conn)) {
         if (!cw_alarm_is_set(&conn->alarm)) {
-            cw_poller_alarm_set(poller, &conn->alarm, cw_clock_ns() + STOP_NS);
+            cw_poller_alarm_set(poller, &conn->alarm, cw_clock_ns() + CW_VERBS_STOP_NS);
         }
         return 0;
     }
@@ -270,7 +274,7 @@ static int try_stop(struct cw_verbs_conn *conn)
 
 void cw_verbs_conn_stop(struct cw_verbs_conn *conn)
 {
-    const uint64_t end = cw_clock_ns() + STOP_NS;
+    const uint64_t end = cw_clock_ns() + CW_VERBS_STOP_NS;
 
     begin_stop(conn);
     while (is_running(conn) && cw_clock_ns() < end) {
@@ -308,6 +312,7 @@ void cw_verbs_conn_end(struct cw_verbs_conn *conn)
     cw_list_remove(&conn->link);
     cw_verbs_iface_of(&conn->super)->num_conns--;
     free(conn->words);
+    free(conn->requests);
     free(conn->super.end);
     free(conn);
 }
@@ -323,7 +328,7 @@ void cw_verbs_conn_free(struct cw_verbs_conn *conn)
     break_qp(conn);
     forget(conn);
     cw_verbs_iface_of(&conn->super)->num_draining++;
-    cw_poller_alarm_set_lazy(cw_verbs_iface_of(&conn->super)->poller, &conn->alarm, cw_clock_ns() + DRAIN_NS);
+    cw_poller_alarm_set_lazy(cw_verbs_iface_of(&conn->super)->poller, &conn->alarm, cw_clock_ns() + CW_VERBS_DRAIN_NS);
 }
 
 /* Destroys the queue pairs that only drain completions. */
@@ -422,6 +427,9 @@ void cw_verbs_conn_fail(struct cw_verbs_conn *conn, ucs_status_t status, const c
     conn->super.end = text.data;
     conn->status = status;
     cw_verbs_live_remove(conn);
+    if (conn->state == CW_VERBS_BROKEN && conn->returned == conn->posted - conn->unsent) {
+        conn->unsent = conn->posted - conn->completed;
+    }
     if (!conn->is_ended) { /* after the peer's END no packet arrives, but the device must still acknowledge the END */
         break_qp(conn);
     }
@@ -430,12 +438,53 @@ void cw_verbs_conn_fail(struct cw_verbs_conn *conn, ucs_status_t status, const c
     cw_verbs_conn_due(conn);
 }
 
+/* Retains what is needed to repeat the request, also the bytes of an inline one: it refers to the copy. */
+static CW_INLINE void retain(struct cw_verbs_conn *conn, struct ibv_send_wr *wr, struct ibv_sge *copy)
+{
+    struct cw_verbs_request *request = cw_verbs_request_at(conn, conn->posted);
+    int i;
+
+    request->opcode = (uint8_t)wr->opcode;
+    request->num_sge = (uint8_t)wr->num_sge;
+    request->flags = (uint8_t)wr->send_flags;
+    request->word = wr->imm_data;
+    request->length = 0;
+    request->is_over = 0;
+    request->before = conn->packets;
+    conn->packets += cw_verbs_is_packet(request);
+    if (wr->opcode != IBV_WR_SEND_WITH_IMM) {
+        request->address = wr->wr.rdma.remote_addr;
+        request->key = wr->wr.rdma.rkey;
+    }
+    if (wr->send_flags & IBV_SEND_INLINE) {
+        for (i = 0; i < wr->num_sge; i++) {
+            cw_bytes_copy_any(request->bytes + request->length,
+                              (const void *)(uintptr_t)wr->sg_list[i].addr, /* NOLINT */
+                              wr->sg_list[i].length);
+            request->length = (uint16_t)(request->length + wr->sg_list[i].length);
+        }
+        *copy = (struct ibv_sge){.addr = (uintptr_t)request->bytes, .length = request->length};
+        wr->sg_list = copy;
+        wr->num_sge = request->num_sge = request->length > 0;
+    } else if (wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP) {
+        request->key = wr->wr.atomic.rkey;
+        request->atomic.sge = wr->sg_list[0];
+        request->atomic.compare_add = wr->wr.atomic.compare_add;
+        request->atomic.swap = wr->wr.atomic.swap;
+    } else {
+        for (i = 0; i < wr->num_sge; i++) {
+            request->sges[i] = wr->sg_list[i];
+        }
+    }
+}
+
 int cw_verbs_conn_post(struct cw_verbs_conn *conn, struct ibv_send_wr *wr, struct cw_verbs_segment *segment, int signal)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
     const uint32_t half = iface->settings.sends / 2;
     const int is_inline = (wr->send_flags & IBV_SEND_INLINE) != 0;
     struct ibv_send_wr *bad;
+    struct ibv_sge copy;
     int error = 0, is_retained;
 
     if (signal || conn->posted + 1 - conn->signalled >= ((half < MOST_UNSEEN) ? half : MOST_UNSEEN) ||
@@ -445,22 +494,23 @@ int cw_verbs_conn_post(struct cw_verbs_conn *conn, struct ibv_send_wr *wr, struc
         iface->hurried = 0;
     }
     wr->wr_id = ((uint64_t)conn->serial << 32) | conn->posted;
-    is_retained = cw_unlikely(conn->batches > 0) && cw_verbs_chain_keep(conn, wr, segment);
+    retain(conn, wr, &copy);
+    is_retained = cw_unlikely(conn->batches > 0) && cw_verbs_chain_keep(conn, wr);
     if (!is_retained) {
         if (cw_unlikely(conn->chain != NULL) && !cw_verbs_chain_send(conn)) {
             error = EIO;
         } else {
             error = ibv_post_send(conn->qp, wr, &bad);
         }
-        if (segment != NULL && (is_inline || error != 0)) {
-            cw_verbs_segment_put(iface, segment);
-        }
+    }
+    if (segment != NULL && (is_inline || error != 0)) {
+        cw_verbs_segment_put(iface, segment);
     }
     if (cw_unlikely(error != 0)) {
         cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, strerror(error));
         return 0;
     }
-    conn->slots[conn->posted++ % iface->settings.sends] = is_inline ? NULL : segment;
+    conn->slots[conn->posted++ & (iface->settings.sends - 1)] = is_inline ? NULL : segment;
     iface->in_flight++;
     if (wr->send_flags & IBV_SEND_SIGNALED) {
         conn->signalled = conn->posted;
@@ -475,7 +525,7 @@ void cw_verbs_conn_nudge(struct cw_verbs_conn *conn)
     if (conn->chain != NULL) {
         (void)cw_verbs_chain_send(conn);
     }
-    if (conn->state < CW_VERBS_FAILING && conn->posted != conn->signalled &&
+    if (conn->state >= CW_VERBS_OPEN && conn->state < CW_VERBS_BROKEN && conn->posted != conn->signalled &&
         conn->posted - conn->completed < cw_verbs_iface_of(&conn->super)->settings.sends) {
         (void)cw_verbs_conn_post(conn, &wr, NULL, 1);
     }
@@ -516,9 +566,12 @@ static void request_done(struct cw_verbs_iface *iface, const struct ibv_wc *wc)
         return; /* a request of an earlier queue pair */
     }
     if (wc->status != IBV_WC_SUCCESS) {
+        if (cw_verbs_renew_on_error(conn, number, wc)) {
+            return;
+        }
         /* Earlier requests completed, or their own failure would have come first. */
-        free_slots(iface, conn, number, UCS_OK);
-        free_slots(iface, conn, number + 1, failure_status(conn, wc));
+        cw_verbs_conn_complete(conn, number, UCS_OK);
+        cw_verbs_conn_complete(conn, number + 1, failure_status(conn, wc));
         cw_verbs_conn_due(conn);
         if (conn->state == CW_VERBS_PARTING) { /* only PARTED was in flight */
             conn->is_doubtful = 1;
@@ -536,13 +589,13 @@ static void request_done(struct cw_verbs_iface *iface, const struct ibv_wc *wc)
                            failure_text(iface, wc));
         return;
     }
-    free_slots(iface, conn, number + 1, UCS_OK);
+    cw_verbs_conn_complete(conn, number + 1, UCS_OK);
     if (conn->state == CW_VERBS_LEAVING && conn->is_last && number == conn->end) {
         conn->is_told = 1;
         conn->state = CW_VERBS_OVER;
     }
-    if (conn->state == CW_VERBS_OVER || conn->state == CW_VERBS_PARTING || conn->num_flushes > 0 ||
-        conn->ops != NULL || !cw_list_empty(&conn->blocked)) {
+    if (conn->state == CW_VERBS_OVER || conn->state == CW_VERBS_PARTING || conn->state == CW_VERBS_BROKEN ||
+        conn->num_flushes > 0 || conn->ops != NULL || !cw_list_empty(&conn->blocked)) {
         cw_verbs_conn_due(conn);
     }
 }
@@ -573,6 +626,15 @@ static void flush_at(struct cw_verbs_conn *conn, unsigned index, ucs_status_t st
     conn->num_flushes--;
     memmove(&conn->flushes[index], &conn->flushes[index + 1], (conn->num_flushes - index) * sizeof(conn->flushes[0]));
     completion->done(completion, status);
+}
+
+/* The status of a flush: that of accesses reports the first refused one that has no completion, once. */
+static ucs_status_t take_access_status(struct cw_verbs_conn *conn, int is_of_packets)
+{
+    const ucs_status_t status = is_of_packets ? UCS_OK : conn->access_status;
+
+    conn->access_status = is_of_packets ? conn->access_status : UCS_OK;
+    return status;
 }
 
 /* Makes the pending upcalls. In them the core may call everything but close. */
@@ -613,7 +675,7 @@ static unsigned settle(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
         count += cw_verbs_ops_settle(conn, 0);
     }
     while (conn->num_flushes > 0 && (int32_t)(conn->completed - conn->flushes[0].until) >= 0) {
-        flush_at(conn, 0, UCS_OK);
+        flush_at(conn, 0, take_access_status(conn, conn->flushes[0].is_of_packets));
         count++;
     }
     if (conn->state == CW_VERBS_FAILING) {
@@ -723,7 +785,7 @@ static unsigned check(struct cw_verbs_conn *conn)
         conn->idle_polls = 0;
     }
     if (conn->posted != conn->completed) {
-        if (conn->is_watched && ++conn->idle_polls > STUCK_POLLS) {
+        if (conn->is_watched && ++conn->idle_polls > CW_VERBS_STUCK_POLLS) {
             cw_verbs_conn_fail(conn, UCS_ERR_ENDPOINT_TIMEOUT,
                                "the peer processed nothing for ten times UCX_KEEPALIVE_INTERVAL");
             return 1;
@@ -752,6 +814,7 @@ static unsigned on_alarm(struct cw_alarm *alarm)
         conn->state = CW_VERBS_OVER;
         cw_verbs_conn_due(conn);
         return 0;
+    case CW_VERBS_BROKEN:
     case CW_VERBS_DRAINING:
         cw_verbs_conn_due(conn);
         return 0;
@@ -817,6 +880,9 @@ void cw_verbs_conn_first(struct cw_verbs_conn *conn)
     conn->is_ready = 1;
     if (conn->state == CW_VERBS_LEAVING) {
         if (!conn->is_last) {
+            cw_verbs_renewed(conn, false);
+        }
+        if (!conn->is_last && conn->state == CW_VERBS_LEAVING) {
             say_end(conn);
         }
         return;
@@ -827,6 +893,7 @@ void cw_verbs_conn_first(struct cw_verbs_conn *conn)
     }
     conn->state = CW_VERBS_OPEN;
     cw_poller_alarm_cancel(iface->poller, &conn->alarm);
+    cw_verbs_renewed(conn, false);
     cw_verbs_conn_poll_later(conn);
     cw_verbs_watch_begin(conn);
     if (!cw_list_empty(&conn->blocked)) {

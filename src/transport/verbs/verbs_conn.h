@@ -7,6 +7,24 @@
 
 #include "transport/verbs/verbs.h"
 
+#define CW_VERBS_STUCK_POLLS 10u /* a watched peer may process nothing for so many intervals of keepalive */
+#define CW_VERBS_STOP_NS     UINT64_C(100000000) /* in which a device has flushed a queue pair */
+#define CW_VERBS_DRAIN_NS    UINT64_C(100000000) /* in which the last completions of a broken one come */
+
+/* The request of that number, which is in flight. */
+static inline struct cw_verbs_request *cw_verbs_request_at(const struct cw_verbs_conn *conn, uint32_t number)
+{
+    const struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
+
+    return (struct cw_verbs_request *)(conn->requests + (number & (iface->settings.sends - 1)) * iface->request_size);
+}
+
+/* Whether it is one of the packets that both sides count. Control words are not. */
+static inline bool cw_verbs_is_packet(const struct cw_verbs_request *request)
+{
+    return request->opcode == IBV_WR_SEND_WITH_IMM && (request->word & htobe32(~UINT32_C(0xff))) == 0;
+}
+
 /* Fills `attr` with the path to a peer. */
 void cw_verbs_path(const struct cw_verbs_iface *iface, const struct cw_verbs_address *to, unsigned gid_index,
                    unsigned peer_gid, struct ibv_ah_attr *attr);
@@ -26,12 +44,14 @@ void cw_verbs_conn_end(struct cw_verbs_conn *conn);
 void cw_verbs_conn_stop(struct cw_verbs_conn *conn);
 /* Brings the queue pair to RTS. Returns 0 or an errno value. */
 int cw_verbs_conn_connect(struct cw_verbs_conn *conn, uint32_t qp, uint32_t psn, unsigned mtu, unsigned reads);
+/* Requests before `until` are complete, with this status. */
+void cw_verbs_conn_complete(struct cw_verbs_conn *conn, uint32_t until, ucs_status_t status);
 void cw_verbs_conn_due(struct cw_verbs_conn *conn);
 /* Fails the connection; progress calls `closed`, or `opened`. */
 void cw_verbs_conn_fail(struct cw_verbs_conn *conn, ucs_status_t status, const char *why);
 void cw_verbs_peer_text(const struct cw_verbs_conn *conn, char *text, size_t size);
 /* Posts a request and counts its send queue entry. `segment`, which may be NULL, is released when the request
- * completes, or at once if the post failed or the request is inline. */
+ * completes, or at once if the post failed or the request is inline. Inline data may be reused on return. */
 int cw_verbs_conn_post(struct cw_verbs_conn *conn, struct ibv_send_wr *wr, struct cw_verbs_segment *segment,
                        int signal);
 /* Forces a signaled completion of all posted requests. */
@@ -55,7 +75,7 @@ void cw_verbs_conn_first(struct cw_verbs_conn *conn);
 /* verbs_batch.c */
 void cw_verbs_batch(struct cw_conn *super, enum cw_batch what);
 /* Appends a request whose data stay valid to the chain. Returns 0 if it must be posted alone, after the chain. */
-int cw_verbs_chain_keep(struct cw_verbs_conn *conn, const struct ibv_send_wr *wr, struct cw_verbs_segment *segment);
+int cw_verbs_chain_keep(struct cw_verbs_conn *conn, const struct ibv_send_wr *wr);
 /* Returns 0 if the connection fails. */
 int cw_verbs_chain_send(struct cw_verbs_conn *conn);
 /* Returns the number of dropped requests. */

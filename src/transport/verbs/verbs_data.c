@@ -179,7 +179,7 @@ static ucs_status_t verbs_send_short(struct cw_conn *super, uint8_t id, uint64_t
                               {.addr = (uintptr_t)payload, .length = (uint32_t)length}};
     ucs_status_t status;
 
-    if (cw_unlikely(sizeof(header) + length > conn->max_inline || conn->batches > 0)) {
+    if (cw_unlikely(sizeof(header) + length > conn->max_inline)) {
         status = send_packed(super, id, sizeof(header) + length, pack_two, &parts);
     } else {
         status = cw_verbs_can_send(cw_verbs_iface_of(super), conn);
@@ -202,7 +202,8 @@ static ucs_status_t flush(struct cw_conn *super, struct cw_completion *completio
         return (conn->num_flushes > 0 || conn->posted != conn->completed || conn->ops != NULL) ? UCS_INPROGRESS
                                                                                                : UCS_OK;
     }
-    if (conn->posted == conn->completed && conn->ops == NULL) {
+    if (conn->posted == conn->completed && conn->ops == NULL &&
+        (is_of_packets || conn->access_status == UCS_OK)) {
         return UCS_OK;
     }
     if (conn->num_flushes == CW_VERBS_FLUSHES) {
@@ -214,6 +215,9 @@ static ucs_status_t flush(struct cw_conn *super, struct cw_completion *completio
     conn->flushes[conn->num_flushes++] =
         (struct cw_verbs_flush){.completion = completion, .until = conn->posted, .is_of_packets = is_of_packets};
     cw_verbs_conn_nudge(conn);
+    if (conn->posted == conn->completed) {
+        cw_verbs_conn_due(conn);
+    }
     return UCS_INPROGRESS;
 }
 
@@ -390,6 +394,7 @@ static unsigned take_packet(struct cw_verbs_iface *iface, struct cw_verbs_conn *
         return 0;
     }
     conn->is_used = 1;
+    conn->handled++;
     iface->super.upcalls->packet(&conn->super, (uint8_t)word, data, length);
     return 1;
 }

@@ -126,12 +126,13 @@ void cw_verbs_settings_fit(struct cw_verbs_settings *settings, const struct cw_v
 }
 
 _Static_assert(sizeof(struct cw_verbs_conn) + 128 * sizeof(struct cw_verbs_segment *) <= 2048,
-               "a connection of the default length takes at most 2 KiB");
+               "a parked connection of the default length takes at most 2 KiB");
 
 /* Host memory of a connection, without the device's. */
-static size_t conn_bytes(unsigned sends)
+static size_t conn_bytes(const struct cw_verbs_settings *settings)
 {
-    return sizeof(struct cw_verbs_conn) + sends * sizeof(struct cw_verbs_segment *);
+    return sizeof(struct cw_verbs_conn) +
+           settings->sends * (sizeof(struct cw_verbs_segment *) + cw_verbs_request_size(settings));
 }
 
 static void set_rate(struct cw_verbs_port *port, const struct ibv_port_attr *attr)
@@ -414,7 +415,7 @@ void cw_verbs_explain(const struct cw_config *config, struct cw_text *text)
                      "%s: a connection has a send queue of %u (UCX_RC_TX_QUEUE_LEN) and takes %zu bytes beside the "
                      "device's; a worker has %u receives of %zu bytes (UCX_RC_RX_QUEUE_LEN, UCX_IB_SEG_SIZE); beyond "
                      "%u connections (UCX_RC_MAX_NUM_EPS) idle ones are parked\n",
-                     ports[i].name, fitted.sends, conn_bytes(fitted.sends), fitted.receives, fitted.segment,
+                     ports[i].name, fitted.sends, conn_bytes(&fitted), fitted.receives, fitted.segment,
                      fitted.most_live);
     }
     free(ports);

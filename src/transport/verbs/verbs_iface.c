@@ -73,17 +73,17 @@ int cw_verbs_poll(struct cw_verbs_iface *iface, struct ibv_cq *cq, unsigned most
     return (num > 0) ? num : 0;
 }
 
-static void fail_qp(struct cw_verbs_iface *iface, const struct ibv_qp *qp, const char *why)
+static struct cw_verbs_conn *find_conn(const struct cw_verbs_iface *iface, const struct ibv_qp *qp)
 {
     struct cw_verbs_conn *conn;
 
     cw_list_for_each(conn, &iface->conns, struct cw_verbs_conn, link)
     {
         if (conn->qp == qp) {
-            cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, why);
-            return;
+            return conn;
         }
     }
+    return NULL;
 }
 
 /* Interfaces that share a domain share its events. The interface that reads an event acknowledges it, because an
@@ -94,6 +94,7 @@ static unsigned on_async(struct cw_poll_item *item, unsigned events)
 {
     struct cw_verbs_iface *iface = cw_container_of(item, struct cw_verbs_iface, async);
     struct ibv_async_event event;
+    struct cw_verbs_conn *conn;
 
     (void)events;
     while (iface->lib->get_async_event(iface->context, &event) == 0) {
@@ -109,9 +110,17 @@ static unsigned on_async(struct cw_poll_item *item, unsigned events)
             }
             break;
         case IBV_EVENT_QP_FATAL:
-        case IBV_EVENT_QP_REQ_ERR:
+            conn = find_conn(iface, event.element.qp);
+            if (conn != NULL) {
+                cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, text);
+            }
+            break;
+        case IBV_EVENT_QP_REQ_ERR: /* the device refused a request of the peer */
         case IBV_EVENT_QP_ACCESS_ERR:
-            fail_qp(iface, event.element.qp, text);
+            conn = find_conn(iface, event.element.qp);
+            if (conn != NULL) {
+                cw_verbs_renew(conn);
+            }
             break;
         case IBV_EVENT_SRQ_LIMIT_REACHED: /* the queue exists until its events are acknowledged */
             atomic_store_explicit(&((struct cw_verbs_iface *)event.element.srq->srq_context)->dry, 1,
@@ -151,7 +160,7 @@ static unsigned on_poll(struct cw_alarm *alarm)
         if ((conn->state >= CW_VERBS_OPEN && conn->state <= CW_VERBS_LEAVING) && conn->qp != NULL &&
             !conn->is_broken && is_broken(iface, conn->qp)) {
             (void)cw_verbs_sent(iface); /* the device may have reported a reason */
-            cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "the device refused one of its requests");
+            cw_verbs_renew(conn);
         }
     }
     if (!cw_list_empty(&iface->conns)) {
@@ -386,6 +395,7 @@ static ucs_status_t verbs_open(const struct cw_iface_params *params, struct cw_i
         return UCS_ERR_NO_DEVICE;
     }
     cw_verbs_settings_fit(&iface->settings, &iface->port);
+    iface->request_size = cw_verbs_request_size(&iface->settings);
     iface->most_live = iface->settings.most_live;
     iface->most_dials = (iface->most_live < UINT32_MAX) ? iface->port.max_qps / 4 : UINT32_MAX;
     set_limits(iface);

@@ -149,15 +149,19 @@ bool cw_verbs_retired_free(struct cw_verbs_iface *iface, bool all)
     return any;
 }
 
+/* A queue pair with requests in flight would not release its memory. */
 static void retire(struct cw_verbs_conn *conn)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
-    struct cw_verbs_retired *retired = malloc(sizeof(*retired));
+    const bool is_broken = conn->state == CW_VERBS_BROKEN;
+    const bool is_running = is_broken && conn->returned != conn->posted - conn->unsent;
+    struct cw_verbs_retired *retired = is_running ? NULL : malloc(sizeof(*retired));
 
     cw_hash_remove(&iface->by_qp, &conn->by_qp);
     cw_verbs_live_remove(conn);
     if (retired != NULL) {
-        *retired = (struct cw_verbs_retired){.qp = conn->qp, .until_ns = cw_clock_ns() + SWEEP_NS};
+        *retired = (struct cw_verbs_retired){
+            .qp = conn->qp, .until_ns = cw_clock_ns() + (is_broken ? CW_VERBS_DRAIN_NS : SWEEP_NS)};
         *iface->retired_end = retired;
         iface->retired_end = &retired->next;
         sweep_soon(iface, false);
@@ -166,7 +170,11 @@ static void retire(struct cw_verbs_conn *conn)
         cw_verbs_qp_destroy(iface, conn->qp);
     }
     conn->qp = NULL;
-    cw_verbs_conn_forget_requests(conn);
+    if (is_broken) {
+        conn->unsent = conn->posted - conn->completed;
+    } else {
+        cw_verbs_conn_forget_requests(conn);
+    }
 }
 
 void cw_verbs_park(struct cw_verbs_conn *conn)
@@ -175,16 +183,20 @@ void cw_verbs_park(struct cw_verbs_conn *conn)
         retire(conn);
     }
     cw_poller_alarm_cancel(cw_verbs_iface_of(&conn->super)->poller, &conn->alarm);
+    if (conn->state != CW_VERBS_BROKEN) {
+        conn->lost = NULL;
+        free(conn->requests);
+        conn->requests = NULL;
+    }
     conn->state = CW_VERBS_PARKED;
     conn->epoch = (conn->epoch == UINT32_MAX) ? 1 : conn->epoch + 1;
-    conn->lost = NULL;
     conn->is_ready = 0;
     conn->is_asked = 0;
     conn->is_connected = 0;
     conn->is_said = 0;
     conn->num_words = 0;
-    cw_debug("%s: the connection %llu is parked", cw_verbs_iface_of(&conn->super)->port.name,
-             (unsigned long long)conn->id);
+    cw_debug("%s: the connection %llu %s", cw_verbs_iface_of(&conn->super)->port.name, (unsigned long long)conn->id,
+             conn->is_renewing ? "gives up its queue pair, which a refused access broke" : "is parked");
     if (conn->num_flushes > 0 || !cw_list_empty(&conn->blocked)) {
         cw_verbs_conn_due(conn);
     }
@@ -194,6 +206,9 @@ void cw_verbs_park_settle(struct cw_verbs_conn *conn)
 {
     bool wanted = !cw_list_empty(&conn->blocked);
 
+    if (conn->state == CW_VERBS_BROKEN) {
+        wanted = cw_verbs_renew_leave(conn, cw_verbs_iface_of(&conn->super)->drained);
+    }
     if (conn->state == CW_VERBS_PARTING && (int32_t)(conn->completed - conn->end) > 0) {
         cw_verbs_park(conn);
         wanted = wanted || conn->is_doubtful;
@@ -207,18 +222,24 @@ void cw_verbs_park_settle(struct cw_verbs_conn *conn)
 /* The hello is sent once there is a queue pair to name. */
 static void begin_hello(struct cw_verbs_conn *conn)
 {
-    const struct cw_verbs_settings *settings = &cw_verbs_iface_of(&conn->super)->settings;
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
     const uint64_t now = cw_clock_ns();
 
-    cw_verbs_retry_begin(&conn->retry, now, settings->first_retry_ns, settings->connect_timeout_ns);
-    (void)cw_verbs_cm_alarm(conn, now);
+    cw_verbs_retry_begin(&conn->retry, now, iface->settings.first_retry_ns,
+                         cw_verbs_reopens_for_ever(conn) ? iface->settings.connect_timeout_ns
+                                                         : CW_VERBS_STUCK_POLLS * iface->settings.keepalive_ns);
+    if (conn->is_renewing && now < conn->paced_ns) {
+        cw_poller_alarm_set(iface->poller, &conn->alarm, conn->paced_ns);
+    } else {
+        (void)cw_verbs_cm_alarm(conn, now);
+    }
 }
 
 void cw_verbs_reopen(struct cw_verbs_conn *conn)
 {
     conn->state = CW_VERBS_REOPENING;
     conn->is_said = 0;
-    if (conn->patience < PATIENCE_MOST) {
+    if (conn->patience < PATIENCE_MOST && !conn->is_renewing) {
         conn->patience++;
     }
     if (cw_verbs_dial_begin(conn)) {
@@ -236,7 +257,7 @@ bool cw_verbs_wake(struct cw_verbs_conn *conn)
     } else if (conn->state == CW_VERBS_PARKED) {
         cw_verbs_reopen(conn);
     }
-    return conn->state >= CW_VERBS_OPEN && conn->state != CW_VERBS_YIELDING;
+    return conn->state == CW_VERBS_OPEN || conn->state >= CW_VERBS_FAILING;
 }
 
 /* This side has nothing in flight or started. */
@@ -286,7 +307,7 @@ bool cw_verbs_park_word(struct cw_verbs_conn *conn, uint32_t word)
 {
     const uint16_t number = (uint16_t)(word >> NUMBER_SHIFT);
 
-    if (conn->state >= CW_VERBS_FAILING) {
+    if (conn->state >= CW_VERBS_BROKEN) {
         return true;
     }
     switch (word & 0xffffu) {

@@ -100,6 +100,8 @@ size_t cw_verbs_datagram_encode(const struct cw_verbs_datagram *datagram, uint8_
     put(to + 35, datagram->psn, 3);
     put(to + 38, datagram->length, 2);
     put(to + 40, datagram->epoch, 4);
+    put(to + 44, datagram->handled, 4);
+    to[48] = (uint8_t)datagram->is_refused;
     if (datagram->kind == CW_VERBS_HELLO || datagram->kind == CW_VERBS_CLOSE) {
         to[length] = (uint8_t)cw_verbs_address_encode(&datagram->address, to + length + 1);
         length += 1u + to[length];
@@ -158,7 +160,10 @@ const char *cw_verbs_datagram_decode(const void *from, size_t length, struct cw_
     datagram->psn = (uint32_t)get(bytes + 35, 3);
     datagram->length = (size_t)get(bytes + 38, 2);
     datagram->epoch = (uint32_t)get(bytes + 40, 4);
-    if (datagram->length > CW_VERBS_WORDS_MAX || datagram->mtu < MTU_FIRST || datagram->mtu > MTU_LAST) {
+    datagram->handled = (uint32_t)get(bytes + 44, 4);
+    datagram->is_refused = bytes[48];
+    if (datagram->is_refused > 1 || datagram->length > CW_VERBS_WORDS_MAX || datagram->mtu < MTU_FIRST ||
+        datagram->mtu > MTU_LAST) {
         return "its values are out of range";
     }
     return decode_rest(bytes, length, datagram);

@@ -13,7 +13,7 @@
 #define CW_VERBS_ADDRESS_HEAD  19u
 #define CW_VERBS_ADDRESS_MAX   (CW_VERBS_ADDRESS_HEAD + 16u * CW_VERBS_MAX_GIDS)
 #define CW_VERBS_WORDS_MAX     256u
-#define CW_VERBS_DATAGRAM_HEAD 44u
+#define CW_VERBS_DATAGRAM_HEAD 49u
 #define CW_VERBS_DATAGRAM_MAX  (CW_VERBS_DATAGRAM_HEAD + 1u + CW_VERBS_ADDRESS_MAX + CW_VERBS_WORDS_MAX)
 
 struct cw_verbs_address {
@@ -44,7 +44,9 @@ struct cw_verbs_datagram {
     unsigned gid_to;
     uint32_t qp;
     uint32_t psn;
-    uint32_t epoch;                  /* parked connection: how often it was parked; else 0 */
+    uint32_t epoch;      /* connection that is reopened: how often it gave up its queue pair; else 0 */
+    uint32_t handled;    /* packets of the peer that it has handled */
+    unsigned is_refused; /* the sender knows which of its accesses broke the queue pair */
     struct cw_verbs_address address; /* only in HELLO and CLOSE */
     size_t length;
     const uint8_t *words; /* borrowed */
