@@ -25,21 +25,6 @@ set_up()
 {
     hostname vm
     ip link set lo up
-    ip link add wire0 mtu "$mtu" address 02:00:00:00:00:01 type veth \
-        peer name wire1 mtu "$mtu" address 02:00:00:00:00:02
-    for host in 0 1; do
-        # Addresses that are checked for doubles first would be there seconds later.
-        echo 0 >/proc/sys/net/ipv6/conf/wire$host/accept_dad
-        echo 0 >/proc/sys/net/ipv4/conf/wire$host/rp_filter
-        echo 1 >/proc/sys/net/ipv4/conf/wire$host/accept_local
-        echo 1 >/proc/sys/net/ipv4/conf/wire$host/arp_ignore
-        ip addr add 10.9.1.$((host + 1))/24 dev wire$host
-        for family in -4 -6; do
-            ip $family rule add pref $((10 + host)) oif wire$host table $((100 + host))
-        done
-        # `iif lo`: what programs of this machine send, not what arrives.
-        ip rule add pref $((20 + host)) iif lo from 10.9.1.$((host + 1)) to 10.9.1.$((2 - host)) table $((100 + host))
-    done
     echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter
     # The answer to a read of 1 MiB is more packets than the end of a cable takes by default.
     echo 100000 >/proc/sys/net/core/netdev_max_backlog
@@ -47,10 +32,7 @@ set_up()
         ip $family rule add pref 100 table local
         ip $family rule del pref 0
     done
-    sh "$guest/wire.sh" up
-    for host in 0 1; do
-        rdma link add rxe$host type rxe netdev wire$host || return
-    done
+    sh "$guest/wire.sh" lay "$mtu"
 }
 
 if set_up >&3 2>&1; then

@@ -2,7 +2,8 @@
 /*
  * Two workers, one on each end of the wire of the virtual machine. The wire is cut, or loses its carrier, under
  * messages and puts: every request ends once, the endpoint fails once, and when the wire is whole again another
- * endpoint works (ERR-2, ERR-16, FLU-4).
+ * endpoint works (ERR-2, ERR-16, FLU-4). Where there is another wire or TCP, an endpoint in mode FAILOVER goes on
+ * there, and one in mode PEER if its messages go by the other wire: each request ends well (N22-70, N22-71).
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -14,7 +15,7 @@
 
 #include "runner.h"
 
-enum { LONG = 1 << 20, MESSAGES = 8, WAIT_S = 20, FEATURES = UCP_FEATURE_TAG | UCP_FEATURE_RMA };
+enum { LONG = 1 << 20, MESSAGES = 8, WAIT_S = 20, BACK_S = 60, FEATURES = UCP_FEATURE_TAG | UCP_FEATURE_RMA };
 
 struct side {
     ucp_context_h context;
@@ -23,6 +24,7 @@ struct side {
 
 struct link {
     struct side a, b;
+    ucp_err_handling_mode_t mode;
     ucp_ep_h ep;
     int failures;
     ucs_status_t failure;
@@ -39,7 +41,7 @@ static double seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-static void wire(const char *words)
+static void cable(unsigned number, const char *words)
 {
     const char *script = getenv("CW_WIRE");
     char command[512];
@@ -47,8 +49,13 @@ static void wire(const char *words)
     if (script == NULL) {
         skip();
     }
-    snprintf(command, sizeof(command), "sh '%s' %s", script, words);
+    snprintf(command, sizeof(command), "CW_CABLE=%u sh '%s' %s", number, script, words);
     assert_int_equal(system(command), 0);
+}
+
+static void wire(const char *words)
+{
+    cable(1, words);
 }
 
 static int good_wire(void **state)
@@ -59,14 +66,31 @@ static int good_wire(void **state)
     return 0;
 }
 
-static void side_open(struct side *side, const char *device)
+static int good_cables(void **state)
+{
+    if (getenv("CW_CABLES") != NULL) {
+        cable(2, "up");
+        cable(2, "good");
+    }
+    return good_wire(state);
+}
+
+static void need_cables(void)
+{
+    if (getenv("CW_CABLES") == NULL) {
+        skip();
+    }
+}
+
+static void side_open(struct side *side, const char *transports, const char *devices)
 {
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = FEATURES};
     ucp_worker_params_t worker_params = {.field_mask = 0};
     ucp_config_t *config;
 
     assert_int_equal(ucp_config_read(NULL, NULL, &config), UCS_OK);
-    assert_int_equal(ucp_config_modify(config, "NET_DEVICES", device), UCS_OK);
+    assert_int_equal(ucp_config_modify(config, "TLS", transports), UCS_OK);
+    assert_int_equal(ucp_config_modify(config, "NET_DEVICES", devices), UCS_OK);
     assert_int_equal(ucp_init(&params, config, &side->context), UCS_OK);
     ucp_config_release(config);
     assert_int_equal(ucp_worker_create(side->context, &worker_params, &side->worker), UCS_OK);
@@ -108,7 +132,7 @@ static void connect_ep(struct link *link)
 {
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
                                             UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                              .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+                              .err_mode = link->mode,
                               .err_handler = {.cb = failed, .arg = link}};
     ucp_address_t *address;
     size_t length;
@@ -149,14 +173,16 @@ static void exchange(struct link *link, char *out)
     free(in);
 }
 
-static void link_open(struct link *link)
+static void link_open(struct link *link, ucp_err_handling_mode_t mode, const char *transports, const char *of_a,
+                      const char *of_b)
 {
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
                                    .length = LONG};
 
     memset(link, 0, sizeof(*link));
-    side_open(&link->a, "rxe0:1");
-    side_open(&link->b, "rxe1:1");
+    link->mode = mode;
+    side_open(&link->a, transports, of_a);
+    side_open(&link->b, transports, of_b);
     link->memory = calloc(1, LONG);
     params.address = link->memory;
     assert_non_null(link->memory);
@@ -187,7 +213,7 @@ static void lost(const char *words)
     assert_non_null(out);
     memset(out, 0x5a, LONG);
     wire("good");
-    link_open(&link);
+    link_open(&link, UCP_ERR_HANDLING_MODE_PEER, "rc", "rxe0:1", "rxe1:1");
     exchange(&link, out);
     wire(words);
     begin = seconds();
@@ -225,4 +251,146 @@ TEST_WITH(test_cut, NULL, good_wire)
 TEST_WITH(test_no_carrier, NULL, good_wire)
 {
     lost("down");
+}
+
+/* ---- another way ---- */
+
+/* Which of the endpoint's lanes uses that device; the first one carries messages. -1: none. */
+static int lane_of(const struct link *link, const char *device)
+{
+    ucp_transport_entry_t entries[8];
+    ucp_ep_attr_t attr = {.field_mask = UCP_EP_ATTR_FIELD_TRANSPORTS,
+                          .transports = {.entries = entries, .num_entries = 8, .entry_size = sizeof(entries[0])}};
+
+    assert_int_equal(ucp_ep_query(link->ep, &attr), UCS_OK);
+    for (unsigned i = 0; i < attr.transports.num_entries; i++) {
+        if (strcmp(entries[i].device_name, device) == 0) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+/* A lane that was lost is dialled again after some seconds, for the next long message. */
+static void await_lanes(struct link *link, const char *const devices[2])
+{
+    const double end = seconds() + BACK_S;
+    char *out = calloc(1, LONG);
+
+    assert_non_null(out);
+    while (lane_of(link, devices[0]) < 0 || lane_of(link, devices[1]) < 0) {
+        exchange(link, out);
+        assert_true(seconds() < end);
+    }
+    free(out);
+}
+
+/* Messages in order, long ones and puts, while the cable is cut: all of them arrive, once. */
+static void survive(struct link *link, unsigned number, const char *words)
+{
+    const ucp_request_param_t param = {.op_attr_mask = 0};
+    ucs_status_ptr_t requests[5 * MESSAGES];
+    int numbers[MESSAGES], got[MESSAGES + 1];
+    char *out = malloc(LONG), *in[MESSAGES];
+    unsigned count = 0;
+    int i;
+
+    assert_non_null(out);
+    memset(out, 'a' + number, LONG);
+    for (i = 0; i < MESSAGES; i++) {
+        in[i] = calloc(1, LONG);
+        assert_non_null(in[i]);
+        got[i] = -1;
+        requests[count++] = ucp_tag_recv_nbx(link->b.worker, in[i], LONG, 2, UINT64_MAX, &param);
+        requests[count++] = ucp_tag_recv_nbx(link->b.worker, &got[i], sizeof(got[i]), 3, UINT64_MAX, &param);
+    }
+    for (i = 0; i < MESSAGES; i++) {
+        numbers[i] = i;
+        requests[count++] = ucp_tag_send_nbx(link->ep, out, LONG, 2, &param);
+        requests[count++] = ucp_tag_send_nbx(link->ep, &numbers[i], sizeof(numbers[i]), 3, &param);
+        requests[count++] = ucp_put_nbx(link->ep, out, LONG, (uintptr_t)link->memory, link->key, &param);
+        if (i == 1) {
+            cable(number, words);
+        }
+    }
+    for (i = 0; i < (int)count; i++) {
+        assert_int_equal(ended(link, requests[i]), UCS_OK);
+    }
+    assert_int_equal(ended(link, ucp_ep_flush_nbx(link->ep, &param)), UCS_OK);
+    assert_memory_equal(link->memory, out, LONG);
+    for (i = 0; i < MESSAGES; i++) {
+        assert_memory_equal(in[i], out, LONG);
+        assert_int_equal(got[i], i);
+        free(in[i]);
+    }
+    got[MESSAGES] = -1;
+    requests[0] = ucp_tag_recv_nbx(link->b.worker, &got[MESSAGES], sizeof(int), 3, UINT64_MAX, &param);
+    for (i = 0; i < 1000; i++) {
+        progress(link);
+    }
+    assert_int_equal(ucp_request_check_status(requests[0]), UCS_INPROGRESS); /* no copy of a message comes late */
+    assert_int_equal(ended(link, ucp_tag_send_nbx(link->ep, numbers, sizeof(int), 3, &param)), UCS_OK);
+    assert_int_equal(ended(link, requests[0]), UCS_OK);
+    assert_int_equal(link->failures, 0);
+    free(out);
+}
+
+static void open_well(struct link *link, ucp_err_handling_mode_t mode, const char *transports, const char *of_a,
+                      const char *of_b, const char *const devices[2])
+{
+    good_wire(NULL);
+    link_open(link, mode, transports, of_a, of_b);
+    await_lanes(link, devices);
+}
+
+/* The cables are cut in turn, each when the other one is whole again. */
+TEST_WITH(test_survives_on_a_device, NULL, good_cables)
+{
+    static const char *const devices[] = {"rxe0:1", "rxe2:1"}, *const words[] = {"cut", "cut", "down", "down"};
+    struct link link;
+
+    need_cables();
+    open_well(&link, UCP_ERR_HANDLING_MODE_FAILOVER, "rc", "rxe0:1,rxe2:1", "rxe1:1,rxe3:1", devices);
+    for (unsigned i = 0; i < 4; i++) {
+        survive(&link, 1 + i % 2, words[i]);
+        cable(1 + i % 2, "up");
+        cable(1 + i % 2, "good");
+        await_lanes(&link, devices);
+    }
+    link_close(&link);
+}
+
+TEST_WITH(test_survives_on_tcp, NULL, good_cables)
+{
+    static const char *const devices[] = {"rxe0:1", "wire2"};
+    struct link link;
+
+    need_cables();
+    open_well(&link, UCP_ERR_HANDLING_MODE_FAILOVER, "rc,tcp", "rxe0:1,wire2", "rxe1:1,wire3", devices);
+    assert_int_equal(lane_of(&link, devices[0]), 0);
+    survive(&link, 1, "cut");
+    assert_int_equal(lane_of(&link, devices[1]), 0);
+    good_wire(NULL);
+    await_lanes(&link, devices);
+    survive(&link, 1, "down");
+    link_close(&link);
+}
+
+/* Mode PEER: two devices share long messages, and the one that carries no other messages loses its cable. */
+TEST_WITH(test_survives_in_mode_peer, NULL, good_cables)
+{
+    static const char *const devices[] = {"rxe0:1", "rxe2:1"}, *const words[] = {"cut", "down"};
+    struct link link;
+    unsigned other;
+
+    need_cables();
+    open_well(&link, UCP_ERR_HANDLING_MODE_PEER, "rc", "rxe0:1,rxe2:1", "rxe1:1,rxe3:1", devices);
+    other = (lane_of(&link, devices[0]) == 0) ? 2 : 1;
+    for (unsigned i = 0; i < 2; i++) {
+        survive(&link, other, words[i]);
+        cable(other, "up");
+        cable(other, "good");
+        await_lanes(&link, devices);
+    }
+    link_close(&link);
 }

@@ -10,17 +10,59 @@
 #   wire.sh corrupt PERCENT    one bit of that share of packets is turned
 #   wire.sh cut                nothing arrives, and nobody is told
 #   wire.sh down, wire.sh up   the ends lose their carrier, as when a cable is pulled, and have it again
+#   wire.sh lay [MTU]          there is a cable with a device on each end; wire.sh take: there is none
+#
+# With CW_CABLE=2 it is a second cable between the two hosts: rxe2 and rxe3 on wire2 (10.9.2.1) and wire3 (10.9.2.2).
 
 set -u
+cable=${CW_CABLE:-1}
+left=$((2 * cable - 2)) right=$((2 * cable - 1))
 
-# up HOST OTHER: and the routes to the other one, in a table of the end's own, which are lost with the carrier.
+# address END
+address()
+{
+    echo "10.9.$cable.$(($1 % 2 + 1))"
+}
+
+# up END OTHER: and the routes to the other one, in a table of the end's own, which are lost with the carrier.
 up()
 {
     ip link set "wire$1" up
-    ip route replace "10.9.1.$(($2 + 1))" dev "wire$1" src "10.9.1.$(($1 + 1))" table $((100 + $1))
+    ip route replace "$(address "$2")" dev "wire$1" src "$(address "$1")" table $((100 + $1))
     ip -6 route replace "fe80::ff:fe00:$(($2 + 1))" dev "wire$1" table $((100 + $1))
-    for address in "10.9.1.$(($2 + 1))" "fe80::ff:fe00:$(($2 + 1))"; do
-        ip neigh replace "$address" lladdr "02:00:00:00:00:0$(($2 + 1))" dev "wire$1" nud permanent
+    for neighbour in "$(address "$2")" "fe80::ff:fe00:$(($2 + 1))"; do
+        ip neigh replace "$neighbour" lladdr "02:00:00:00:00:0$(($2 + 1))" dev "wire$1" nud permanent
+    done
+}
+
+# rules WORD END OTHER: adds or deletes what sends packets of an end by its table.
+rules()
+{
+    for family in -4 -6; do
+        ip $family rule "$1" pref $((10 + $2)) oif "wire$2" table $((100 + $2))
+    done
+    # `iif lo`: what programs of this machine send, not what arrives.
+    ip rule "$1" pref $((20 + $2)) iif lo from "$(address "$2")" to "$(address "$3")" table $((100 + $2))
+}
+
+lay()
+{
+    ip link add wire$left mtu "$1" address 02:00:00:00:00:0$((left + 1)) type veth \
+        peer name wire$right mtu "$1" address 02:00:00:00:00:0$((right + 1)) || return
+    for end in $left $right; do
+        # Addresses that are checked for doubles first would be there seconds later.
+        echo 0 >/proc/sys/net/ipv6/conf/wire$end/accept_dad
+        echo 0 >/proc/sys/net/ipv4/conf/wire$end/rp_filter
+        echo 1 >/proc/sys/net/ipv4/conf/wire$end/accept_local
+        echo 1 >/proc/sys/net/ipv4/conf/wire$end/arp_ignore
+        ip addr add "$(address $end)/24" dev wire$end
+    done
+    rules add $left $right
+    rules add $right $left
+    up $left $right
+    up $right $left
+    for end in $left $right; do
+        rdma link add rxe$end type rxe netdev wire$end || return
     done
 }
 
@@ -33,13 +75,23 @@ double) what="duplicate $2%" ;;
 corrupt) what="corrupt $2%" ;;
 cut) what="loss 100%" ;;
 down)
-    ip link set wire0 down
-    ip link set wire1 down
+    ip link set wire$left down
+    ip link set wire$right down
     exit
     ;;
 up)
-    up 0 1
-    up 1 0
+    up $left $right
+    up $right $left
+    exit
+    ;;
+lay)
+    lay "${2:-1500}"
+    exit
+    ;;
+take)
+    rules del $left $right
+    rules del $right $left
+    ip link del wire$left
     exit
     ;;
 *)
@@ -47,7 +99,7 @@ up)
     exit 2
     ;;
 esac
-for end in wire0 wire1; do
+for end in wire$left wire$right; do
     # The queue is long: what is lost by its end would be loss that nobody asked for.
     # shellcheck disable=SC2086 # the words are meant to be split
     tc qdisc replace dev $end root netem limit 100000 $what || exit
