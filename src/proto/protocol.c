@@ -12,7 +12,6 @@
                                        * packet */
 #define RNDV_AUTO_OTHER  (256u << 10)
 #define RNDV_AUTO_SELF   (32u << 10) /* within a process there is no round trip */
-#define RNDV_AUTO_DEVICE (32u << 10) /* the device reads, and nothing has to be registered */
 
 static size_t rndv_auto(const struct cw_protocol_input *input)
 {
@@ -29,10 +28,6 @@ void cw_protocol_choose(const struct cw_protocol_input *input, struct cw_protoco
     plan->rndv_min = (plan->rndv_min == 0) ? 1 : plan->rndv_min; /* an empty message has no bytes to fetch */
     plan->rndv_fast_min =
      plan->rndv_forced || input->rndv_fast_thresh == CW_PLAN_AUTO ? plan->rndv_min : input->rndv_fast_thresh;
-    plan->rndv_registered_min = plan->rndv_min;
-    if (!plan->rndv_forced && input->access && input->max_registered > 0) {
-        plan->rndv_registered_min = cw_smaller(plan->rndv_min, RNDV_AUTO_DEVICE);
-    }
     plan->rndv_late_min = (plan->rndv_forced || !input->memory) ? 0 : RNDV_AUTO_LATE;
     plan->zcopy_min = (input->zcopy_thresh == CW_PLAN_AUTO)
                           ? cw_smaller(input->zcopy_break_even, input->max_bcopy - CW_PLAN_HEADER + 1)

@@ -52,7 +52,6 @@ struct cw_protocol_plan {
     size_t zcopy_min; /* eager without a copy from here */
     size_t rndv_min;
     size_t rndv_fast_min; /* of sends with FAST_CMPL */
-    size_t rndv_registered_min; /* of memory that is registered with the device */
     size_t rndv_late_min; /* lower bound for lists of memory, and for active messages that are used in the packet */
     uint8_t rndv_forced;  /* the user set the threshold */
 };
@@ -112,8 +111,7 @@ struct cw_protocol_ask {
     uint8_t used_in_place; /* the receiver reads a single packet in place: active messages */
     uint8_t in_call;       /* the call itself sends, on an open endpoint with nothing queued */
     uint8_t remote;        /* enum cw_protocol_remote */
-    uint8_t registered;    /* local memory is registered with the device; for a message of less than
-                              rndv_registered_min: by a handle of the program */
+    uint8_t registered;    /* local memory is registered with the device; for a message: by a handle of the program */
     uint8_t on_device;     /* contiguous memory of a GPU that only its domain copies: at this end, for a put at the
                               target; a long message is announced, so that copies at both ends overlap with transfer */
 };

@@ -32,9 +32,6 @@ static size_t least(const struct cw_protocol_ask *ask)
     size_t min = ask->fast ? plan->rndv_fast_min : plan->rndv_min;
     const int is_list = ask->data == CW_DATA_LIST || ask->data == CW_DATA_SCATTERED;
 
-    if (ask->registered && !ask->used_in_place && !ask->fast) {
-        return plan->rndv_registered_min;
-    }
     if (ask->used_in_place && ask->lanes->input.in_process) {
         return min; /* a packet would be copied twice, a message with a receive buffer is not */
     }

@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 
-#include "core/mem_use.h"
 #include "mem/device.h"
 #include "msg/msg.h"
 
@@ -150,19 +149,6 @@ static inline struct choice *slots_of(struct cw_msg_state *state)
     return cw_likely(state->choices != NULL) ? state->choices->slots : make_slots(state);
 }
 
-/* Whether the device of the interface could read the memory of a message of rndv_registered_min bytes as it is. */
-static CW_NOINLINE bool is_mapped(const struct ucp_ep *ep, const struct cw_send *send,
-                                  const struct cw_dt_cursor *cursor)
-{
-    const struct cw_iface *iface = ep->conn->iface;
-    const struct cw_mem_part part = {
-        .memory = cursor->contig, .length = cursor->length, .type = UCS_MEMORY_TYPE_HOST};
-
-    return send->kind->operation == CW_PROTO_TAG && !send->fast && cursor->class_id == UCP_DATATYPE_CONTIG &&
-           cursor->length < iface->plan->rndv_min &&
-           cw_mem_use_is_cheap(ep->worker->context, iface->domain, &part);
-}
-
 /* `send` is NULL for stream data. */
 static inline const struct cw_protocol *look_up(const struct ucp_ep *ep, const struct cw_send *send,
                                                 const struct cw_dt_cursor *cursor, unsigned force)
@@ -170,9 +156,7 @@ static inline const struct cw_protocol *look_up(const struct ucp_ep *ep, const s
     const struct cw_conn *conn = ep->conn;
     const struct cw_iface *iface = conn->iface;
     const uint32_t fast = (send != NULL) ? send->fast : 0;
-    const uint32_t registered = send != NULL && ((cw_unlikely(send->has_mem) && cw_send_memh(send, iface) != NULL) ||
-                                                 (cursor->length >= iface->plan->rndv_registered_min &&
-                                                  iface->domain != NULL && is_mapped(ep, send, cursor)));
+    const uint32_t registered = send != NULL && cw_unlikely(send->has_mem) && cw_send_memh(send, iface) != NULL;
     const struct key key = {.iface = iface,
                         .kind = (send != NULL) ? send->kind : NULL,
                         .max_piece = conn->max_piece,

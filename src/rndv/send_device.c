@@ -38,26 +38,23 @@ void cw_send_device_end(struct cw_send *send)
     }
 }
 
+/* Whether a receiver with the same settings would have its device read the message. */
+static bool is_to_be_read(const struct cw_request *request, const struct cw_send *send)
+{
+    const struct ucp_ep *ep = request->ep;
+    const int is_hosts = send->cursor.class_id == UCP_DATATYPE_CONTIG;
+    const uint32_t bits = CW_DATA_CONTIG | (is_hosts ? 0 : CW_CHOICE_REGISTERED);
+
+    /* The peer's CPU must not read GPU memory. */
+    return send->cursor.length > 0 && cw_lane_peer_domain(ep->conn) != 0 &&
+           (is_hosts || !cw_lane_has_copies(ep->conn)) && cw_choice_is_flat(ep->conn, &send->cursor) &&
+           cw_choice_rma(ep, cw_choice_table(CW_PROTO_RNDV, CW_REMOTE_ACCESS), bits, send->cursor.length)->reads;
+}
+
 static struct cw_mem_part part_of(const struct cw_send *send)
 {
     return (struct cw_mem_part){
         .memory = send->cursor.contig, .length = send->cursor.length, .type = cw_dt_memory_type(&send->cursor)};
-}
-
-/* Whether a receiver with the same settings would have its device read the message, into memory such as this. */
-static bool is_to_be_read(const struct cw_request *request, const struct cw_send *send)
-{
-    const struct ucp_ep *ep = request->ep;
-    const struct cw_mem_part part = part_of(send);
-    uint32_t bits = CW_DATA_CONTIG;
-
-    /* The peer's CPU must not read GPU memory. */
-    if (part.length == 0 || cw_lane_peer_domain(ep->conn) == 0 || !cw_choice_is_flat(ep->conn, &send->cursor) ||
-        (part.type != UCS_MEMORY_TYPE_HOST && cw_lane_has_copies(ep->conn))) {
-        return false;
-    }
-    bits |= cw_mem_use_is_cheap(ep->worker->context, ep->conn->iface->domain, &part) ? CW_CHOICE_REGISTERED : 0;
-    return cw_choice_rma(ep, cw_choice_table(CW_PROTO_RNDV, CW_REMOTE_ACCESS), bits, part.length)->reads;
 }
 
 /* Registers the memory for the device of the message lane, and for those of further lanes. 0: no device reads it. */

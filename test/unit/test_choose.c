@@ -177,43 +177,6 @@ TEST(the_device_reads_memory_with_a_handle)
     assert_string_equal(name_of(&ask, 4000), "eager copy");
 }
 
-TEST(the_device_reads_registered_memory_sooner)
-{
-    struct cw_protocol_plan plan;
-    struct cw_protocol_lane lane = {.input = {.max_short = 56,
-                                         .max_bcopy = 8256,
-                                         .max_registered = 8256,
-                                         .access = 1,
-                                         .rndv_thresh = CW_PLAN_AUTO,
-                                         .rndv_fast_thresh = CW_PLAN_AUTO,
-                                         .zcopy_thresh = CW_PLAN_AUTO},
-                           .plan = &plan,
-                           .max_piece = 8256};
-    struct cw_protocol_ask ask = {.lanes = &lane, .num_lanes = 1, .header = 8, .registered = 1};
-
-    cw_protocol_choose(&lane.input, &plan);
-    assert_string_equal(way_of(&ask, 32767), "eager fragments");
-    assert_string_equal(way_of(&ask, 32768), "rendezvous, in fragments");
-    ask.fast = 1; /* the program wants its memory soon */
-    assert_string_equal(way_of(&ask, 262143), "eager fragments");
-    ask.fast = 0;
-    ask.used_in_place = 1;
-    assert_string_equal(way_of(&ask, 262143), "eager fragments");
-    ask.used_in_place = 0;
-    ask.registered = 0;
-    assert_string_equal(way_of(&ask, 262143), "eager fragments");
-    assert_string_equal(way_of(&ask, 262144), "rendezvous, in fragments");
-    ask.registered = 1;
-    lane.input.rndv_thresh = 100000;
-    cw_protocol_choose(&lane.input, &plan);
-    assert_string_equal(way_of(&ask, 99999), "eager fragments");
-    assert_string_equal(way_of(&ask, 100000), "rendezvous, in fragments");
-    lane.input.rndv_thresh = CW_PLAN_AUTO;
-    lane.input.max_registered = 0; /* it copies what it reads */
-    cw_protocol_choose(&lane.input, &plan);
-    assert_string_equal(way_of(&ask, 262143), "eager fragments");
-}
-
 TEST(the_transport_says_what_is_worth_no_copy)
 {
     struct cw_protocol_input input = {.max_bcopy = 65536,

@@ -122,37 +122,6 @@ static ucp_mem_h map(const struct side *side, void *memory, size_t length)
     return memh;
 }
 
-/* Without a setting: mapped memory is read from a length on at which other memory is copied. */
-TEST(test_mapped_memory_is_read)
-{
-    static const size_t lengths_of[] = {20000, 40000};
-    const char *const usual = threshold;
-    ucp_mem_h from, to;
-    unsigned i, j;
-
-    threshold = "auto";
-    for (i = 0; i < 2; i++) {
-        for (j = 0; j < 3; j++) {
-            begin("auto");
-            from = (j > 0) ? map(&sides[0], out, LENGTH) : NULL;
-            to = (j > 1) ? map(&sides[1], in, LENGTH) : NULL;
-            transfer_well(lengths_of[i]);
-            assert_int_equal(counts[CW_PACKET_TAG_RTS], i == 1 && j > 0);
-            assert_int_equal(stats().gets > 0, i == 1 && j > 0);
-            assert_int_equal(counts[CW_PACKET_RNDV_DATA], 0);
-            assert_int_equal(stats().registered, j + (i == 1 && j == 1)); /* for the message only what is not mapped */
-            if (from != NULL) {
-                assert_int_equal(ucp_mem_unmap(sides[0].context, from), UCS_OK);
-            }
-            if (to != NULL) {
-                assert_int_equal(ucp_mem_unmap(sides[1].context, to), UCS_OK);
-            }
-            end();
-        }
-    }
-    threshold = usual;
-}
-
 /* The program unmaps memory that a message uses without having named it: the message was to look after itself. The
  * registration ends with the message. */
 TEST(test_message_outlives_the_mapping)

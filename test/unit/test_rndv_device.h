@@ -35,7 +35,6 @@ static struct cw_sim_world *world;
 static struct side sides[2];
 static struct cw_sim_knobs device; /* what it wants */
 static int retained;               /* registrations stay */
-static const char *threshold = "1000";
 static uint8_t change_id;
 static change_fn change;
 static unsigned counts[CW_PACKET_COUNT], failures;
@@ -80,7 +79,7 @@ static void open_side(struct side *side, const char *scheme)
 
     assert_int_equal(ucp_config_read(NULL, NULL, &config), UCS_OK);
     assert_int_equal(ucp_config_modify(config, "TLS", "simrdma"), UCS_OK);
-    assert_int_equal(ucp_config_modify(config, "RNDV_THRESH", threshold), UCS_OK);
+    assert_int_equal(ucp_config_modify(config, "RNDV_THRESH", "1000"), UCS_OK);
     assert_int_equal(ucp_config_modify(config, "RNDV_SCHEME", scheme), UCS_OK);
     assert_int_equal(ucp_init(&params, config, &side->context), UCS_OK);
     ucp_config_release(config);
