@@ -47,22 +47,22 @@ rules()
 
 lay()
 {
-    ip link add wire$left mtu "$1" address 02:00:00:00:00:0$((left + 1)) type veth \
-        peer name wire$right mtu "$1" address 02:00:00:00:00:0$((right + 1)) || return
+    ip link add "wire$left" mtu "$1" address "02:00:00:00:00:0$((left + 1))" type veth \
+        peer name "wire$right" mtu "$1" address "02:00:00:00:00:0$((right + 1))" || return
     for end in $left $right; do
         # Addresses that are checked for doubles first would be there seconds later.
-        echo 0 >/proc/sys/net/ipv6/conf/wire$end/accept_dad
-        echo 0 >/proc/sys/net/ipv4/conf/wire$end/rp_filter
-        echo 1 >/proc/sys/net/ipv4/conf/wire$end/accept_local
-        echo 1 >/proc/sys/net/ipv4/conf/wire$end/arp_ignore
-        ip addr add "$(address $end)/24" dev wire$end
+        echo 0 >/proc/sys/net/ipv6/conf/"wire$end"/accept_dad
+        echo 0 >/proc/sys/net/ipv4/conf/"wire$end"/rp_filter
+        echo 1 >/proc/sys/net/ipv4/conf/"wire$end"/accept_local
+        echo 1 >/proc/sys/net/ipv4/conf/"wire$end"/arp_ignore
+        ip addr add "$(address "$end")/24" dev "wire$end"
     done
-    rules add $left $right
-    rules add $right $left
-    up $left $right
-    up $right $left
+    rules add "$left" "$right"
+    rules add "$right" "$left"
+    up "$left" "$right"
+    up "$right" "$left"
     for end in $left $right; do
-        rdma link add rxe$end type rxe netdev wire$end || return
+        rdma link add "rxe$end" type rxe netdev "wire$end" || return
     done
 }
 
@@ -75,13 +75,13 @@ double) what="duplicate $2%" ;;
 corrupt) what="corrupt $2%" ;;
 cut) what="loss 100%" ;;
 down)
-    ip link set wire$left down
-    ip link set wire$right down
+    ip link set "wire$left" down
+    ip link set "wire$right" down
     exit
     ;;
 up)
-    up $left $right
-    up $right $left
+    up "$left" "$right"
+    up "$right" "$left"
     exit
     ;;
 lay)
@@ -89,9 +89,9 @@ lay)
     exit
     ;;
 take)
-    rules del $left $right
-    rules del $right $left
-    ip link del wire$left
+    rules del "$left" "$right"
+    rules del "$right" "$left"
+    ip link del "wire$left"
     exit
     ;;
 *)
@@ -99,8 +99,8 @@ take)
     exit 2
     ;;
 esac
-for end in wire$left wire$right; do
+for end in "wire$left" "wire$right"; do
     # The queue is long: what is lost by its end would be loss that nobody asked for.
     # shellcheck disable=SC2086 # the words are meant to be split
-    tc qdisc replace dev $end root netem limit 100000 $what || exit
+    tc qdisc replace dev "$end" root netem limit 100000 $what || exit
 done
