@@ -78,6 +78,9 @@ TEST(test_datagram)
                                   .gid_to = 2,
                                   .qp = 0xabcdef,
                                   .psn = 0xfedcba,
+                                  .epoch = 0x12345678,
+                                  .handled = 0x9abcdef0,
+                                  .is_refused = 1,
                                   .address = ethernet(ipv4, ipv6),
                                   .words = words,
                                   .length = sizeof(words)};
@@ -91,6 +94,9 @@ TEST(test_datagram)
     assert_null(cw_verbs_datagram_decode(bytes, length, &back));
     assert_int_equal(back.qp, hello.qp);
     assert_int_equal(back.psn, hello.psn);
+    assert_int_equal(back.epoch, hello.epoch);
+    assert_int_equal(back.handled, hello.handled);
+    assert_int_equal(back.is_refused, 1);
     assert_int_equal(back.gid_from, 1);
     assert_int_equal(back.gid_to, 2);
     assert_int_equal(back.key, 5);
@@ -108,6 +114,9 @@ TEST(test_datagram)
     bytes[31] = 0x22; /* a GID that the sender does not have */
     assert_non_null(cw_verbs_datagram_decode(bytes, length, &back));
     bytes[31] = 0x21;
+    bytes[48] = 2; /* neither 0 nor 1 */
+    assert_non_null(cw_verbs_datagram_decode(bytes, length, &back));
+    bytes[48] = 1;
     bytes[3] = 9;
     assert_non_null(cw_verbs_datagram_decode(bytes, length, &back));
 }

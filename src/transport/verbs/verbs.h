@@ -258,7 +258,6 @@ struct cw_verbs_conn {
     uint32_t checked;   /* `completed` at the last check */
     uint32_t lent;      /* requests before this number may use memory of the core */
     uint32_t unsent;    /* count of the last requests, which the device does not have */
-    uint32_t returned;  /* BROKEN: requests before this number came back */
     uint32_t packets;   /* packets sent, */
     uint32_t handled;   /* and packets of the peer that the core handled */
     unsigned idle_polls;
@@ -301,6 +300,7 @@ struct cw_verbs_conn {
     uint8_t peer_is_refused;    /* and its `is_refused` */
     uint8_t is_refused;         /* the device reported which access of this side was refused */
     uint8_t is_renewing;        /* an access broke its queue pair, and it was not reopened yet */
+    uint8_t is_returning;       /* BROKEN: the first request came back */
     uint64_t grace_ns; /* if is_ended: until then the device may not have acknowledged the peer's END yet */
     struct cw_verbs_address peer;
     struct cw_verbs_retry retry;

@@ -470,7 +470,8 @@ static void take_reopen(struct cw_verbs_iface *iface, const struct cw_verbs_data
     if ((conn->state == CW_VERBS_PARTING || conn->state == CW_VERBS_YIELDING) && hello->epoch == conn->epoch + 1) {
         cw_verbs_park(conn); /* the peer has parked it: the hello overtook its last control word */
     }
-    if ((conn->state == CW_VERBS_OPEN || conn->state == CW_VERBS_PARKING || conn->state == CW_VERBS_BROKEN) &&
+    if ((conn->state == CW_VERBS_OPEN || conn->state == CW_VERBS_PARKING || conn->state == CW_VERBS_BROKEN ||
+         conn->state == CW_VERBS_ACCEPTING) &&
         hello->epoch == conn->epoch + 1 && !cw_verbs_renew_for_peer(conn)) {
         return; /* a retransmitted hello may succeed */
     }

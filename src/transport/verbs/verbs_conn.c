@@ -228,18 +228,12 @@ static void destroy_qp(struct cw_verbs_conn *conn)
     cw_verbs_conn_forget_requests(conn);
 }
 
-/* Whether the device has requests of the connection. */
-static bool is_running(const struct cw_verbs_conn *conn)
-{
-    return (int32_t)(conn->posted - conn->unsent - conn->completed) > 0;
-}
-
 /* Memory may be reused when its request has completed. If requests do not complete in time, destroys the queue pair. */
 static void stop_now(struct cw_verbs_conn *conn)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
 
-    if (is_running(conn)) {
+    if (cw_verbs_is_running(conn)) {
         cw_verbs_hold_received(iface);
         destroy_qp(conn);
     } else {
@@ -261,7 +255,7 @@ static int try_stop(struct cw_verbs_conn *conn)
     struct cw_poller *poller = cw_verbs_iface_of(&conn->super)->poller;
 
     begin_stop(conn);
-    if (is_running(conn)) {
+    if (cw_verbs_is_running(conn)) {
         if (!cw_alarm_is_set(&conn->alarm)) {
             cw_poller_alarm_set(poller, &conn->alarm, cw_clock_ns() + CW_VERBS_STOP_NS);
         }
@@ -277,7 +271,7 @@ void cw_verbs_conn_stop(struct cw_verbs_conn *conn)
     const uint64_t end = cw_clock_ns() + CW_VERBS_STOP_NS;
 
     begin_stop(conn);
-    while (is_running(conn) && cw_clock_ns() < end) {
+    while (cw_verbs_is_running(conn) && cw_clock_ns() < end) {
         (void)cw_verbs_sent(cw_verbs_iface_of(&conn->super));
     }
     stop_now(conn);
@@ -427,9 +421,6 @@ void cw_verbs_conn_fail(struct cw_verbs_conn *conn, ucs_status_t status, const c
     conn->super.end = text.data;
     conn->status = status;
     cw_verbs_live_remove(conn);
-    if (conn->state == CW_VERBS_BROKEN && conn->returned == conn->posted - conn->unsent) {
-        conn->unsent = conn->posted - conn->completed;
-    }
     if (!conn->is_ended) { /* after the peer's END no packet arrives, but the device must still acknowledge the END */
         break_qp(conn);
     }
@@ -458,9 +449,9 @@ static CW_INLINE void retain(struct cw_verbs_conn *conn, struct ibv_send_wr *wr,
     }
     if (wr->send_flags & IBV_SEND_INLINE) {
         for (i = 0; i < wr->num_sge; i++) {
-            cw_bytes_copy_any(request->bytes + request->length,
-                              (const void *)(uintptr_t)wr->sg_list[i].addr, /* NOLINT */
-                              wr->sg_list[i].length);
+            cw_bytes_copy_short(request->bytes + request->length,
+                                (const void *)(uintptr_t)wr->sg_list[i].addr, /* NOLINT */
+                                wr->sg_list[i].length);
             request->length = (uint16_t)(request->length + wr->sg_list[i].length);
         }
         *copy = (struct ibv_sge){.addr = (uintptr_t)request->bytes, .length = request->length};

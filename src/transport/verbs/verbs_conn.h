@@ -25,6 +25,12 @@ static inline bool cw_verbs_is_packet(const struct cw_verbs_request *request)
     return request->opcode == IBV_WR_SEND_WITH_IMM && (request->word & htobe32(~UINT32_C(0xff))) == 0;
 }
 
+/* Whether the device has requests of the connection. */
+static inline bool cw_verbs_is_running(const struct cw_verbs_conn *conn)
+{
+    return (int32_t)(conn->posted - conn->unsent - conn->completed) > 0;
+}
+
 /* Fills `attr` with the path to a peer. */
 void cw_verbs_path(const struct cw_verbs_iface *iface, const struct cw_verbs_address *to, unsigned gid_index,
                    unsigned peer_gid, struct ibv_ah_attr *attr);

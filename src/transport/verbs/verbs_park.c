@@ -149,13 +149,12 @@ bool cw_verbs_retired_free(struct cw_verbs_iface *iface, bool all)
     return any;
 }
 
-/* A queue pair with requests in flight would not release its memory. */
+/* A broken queue pair that still has requests could access their memory. */
 static void retire(struct cw_verbs_conn *conn)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
     const bool is_broken = conn->state == CW_VERBS_BROKEN;
-    const bool is_running = is_broken && conn->returned != conn->posted - conn->unsent;
-    struct cw_verbs_retired *retired = is_running ? NULL : malloc(sizeof(*retired));
+    struct cw_verbs_retired *retired = (is_broken && cw_verbs_is_running(conn)) ? NULL : malloc(sizeof(*retired));
 
     cw_hash_remove(&iface->by_qp, &conn->by_qp);
     cw_verbs_live_remove(conn);

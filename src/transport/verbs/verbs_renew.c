@@ -35,11 +35,8 @@ void cw_verbs_renew(struct cw_verbs_conn *conn)
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
     const uint64_t now = cw_clock_ns();
 
-    if (conn->state == CW_VERBS_BROKEN) {
-        return;
-    }
-    if (conn->state == CW_VERBS_ACCEPTING) {
-        return; /* the peer's READY was received already, or the peer gives the queue pair up itself */
+    if (conn->state == CW_VERBS_BROKEN || conn->state == CW_VERBS_ACCEPTING) {
+        return; /* ACCEPTING: READY was received already, or the peer gives the queue pair up itself */
     }
     if (conn->state != CW_VERBS_OPEN && conn->state != CW_VERBS_PARKING) {
         cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "the device refused one of its requests");
@@ -47,8 +44,8 @@ void cw_verbs_renew(struct cw_verbs_conn *conn)
     }
     conn->state = CW_VERBS_BROKEN;
     conn->is_renewing = 1;
-    conn->returned = conn->completed;
-    conn->unsent = cw_verbs_chain_drop(conn);
+    conn->is_returning = 0;
+    conn->unsent += cw_verbs_chain_drop(conn);
     conn->paced_ns = (conn->paced_ns + BURST * INTERVAL_NS < now) ? now - BURST * INTERVAL_NS : conn->paced_ns;
     conn->paced_ns += INTERVAL_NS;
     (void)iface->lib->modify_qp(conn->qp, &attr, IBV_QP_STATE);
@@ -97,25 +94,25 @@ bool cw_verbs_renew_on_error(struct cw_verbs_conn *conn, uint32_t number, const 
         return false;
     }
     cw_verbs_renew(conn);
-    if ((int32_t)(conn->returned - conn->completed) <= 0) {
+    if (!conn->is_returning) {
+        conn->is_returning = 1;
         cw_verbs_conn_complete(conn, number, UCS_OK); /* else their own failure would have come first */
+        if (is_refused) {
+            conn->is_refused = 1;
+            end_one(conn, number, UCS_ERR_INVALID_ADDR);
+            cw_verbs_conn_complete(conn, number + 1, UCS_OK);
+        }
     }
-    if (is_refused && !conn->is_refused) {
-        conn->is_refused = 1;
-        end_one(conn, number, UCS_ERR_INVALID_ADDR);
-        cw_verbs_conn_complete(conn, number + 1, UCS_OK);
+    if ((int32_t)(number + 1 - (conn->posted - conn->unsent)) >= 0) {
+        conn->unsent = conn->posted - conn->completed;
     }
-    conn->returned = number + 1;
     cw_verbs_conn_due(conn);
     return true;
 }
 
 bool cw_verbs_renew_leave(struct cw_verbs_conn *conn, bool drained)
 {
-    if ((int32_t)(conn->returned - conn->completed) < 0) {
-        conn->returned = conn->completed;
-    }
-    if (conn->returned != conn->posted - conn->unsent && cw_alarm_is_set(&conn->alarm)) {
+    if (cw_verbs_is_running(conn) && cw_alarm_is_set(&conn->alarm)) {
         return false;
     }
     if (!drained) {
@@ -131,6 +128,9 @@ bool cw_verbs_renew_for_peer(struct cw_verbs_conn *conn)
     if (conn->state != CW_VERBS_BROKEN) {
         if (cw_clock_ns() < conn->paced_ns) {
             return false;
+        }
+        if (conn->state == CW_VERBS_ACCEPTING) { /* the new queue pair broke before READY came */
+            conn->state = CW_VERBS_OPEN;
         }
         cw_verbs_renew(conn);
     }
