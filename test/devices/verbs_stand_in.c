@@ -97,7 +97,7 @@ struct mr {
 
 struct ah {
     struct ibv_ah ah;
-    unsigned lid;
+    unsigned lid, gid_index;
 };
 
 struct stand_in device_is = {
@@ -188,8 +188,8 @@ int ibv_query_port(struct ibv_context *context, uint8_t number, struct _compat_i
         .state = device_is.is_down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE,
         .max_mtu = IBV_MTU_4096,
         .active_mtu = IBV_MTU_4096,
-        .gid_tbl_len = 1,
-        .pkey_tbl_len = 1,
+        .gid_tbl_len = (device_is.net_devices[1] != 0) ? 2 : 1,
+        .pkey_tbl_len = (device_is.pkeys[0] != 0) ? 4 : 1,
         .max_msg_sz = 1u << 30,
         .lid = (uint16_t)device_of(context)->lid,
         .active_width = 2,
@@ -209,16 +209,20 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uint32_t index
     memset(entry, 0, size);
     entry->gid_index = index;
     entry->gid_type = device_is.is_ethernet ? IBV_GID_TYPE_ROCE_V2 : IBV_GID_TYPE_IB;
-    gid_of(context, entry->gid.raw);
-    return (index == 0) ? fails("query_gid") : refused(EINVAL);
+    if (index == 1 && device_is.is_ethernet) {
+        memcpy(entry->gid.raw, device_is.vlan_gid, sizeof(entry->gid.raw));
+    } else {
+        gid_of(context, entry->gid.raw);
+    }
+    entry->ndev_ifindex = (index < 2) ? device_is.net_devices[index] : 0;
+    return (index == 0 || (index == 1 && device_is.net_devices[1] != 0)) ? fails("query_gid") : refused(EINVAL);
 }
 
 int ibv_query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
 {
     (void)context;
     (void)port;
-    (void)index;
-    *pkey = htobe16(0xffff);
+    *pkey = htobe16((device_is.pkeys[0] == 0 && index == 0) ? 0xffff : device_is.pkeys[index]);
     return fails("query_pkey") ? -1 : 0;
 }
 
@@ -711,6 +715,13 @@ int ibv_modify_qp(struct ibv_qp *super, struct ibv_qp_attr *attr, int mask)
         } else if (super->state == IBV_QPS_RESET) {
             qp->receives.count = 0;
         }
+        if ((mask & IBV_QP_PKEY_INDEX) && super->qp_type == IBV_QPT_RC) {
+            device_saw.last_pkey_index = attr->pkey_index;
+        }
+        if ((mask & IBV_QP_AV) && super->qp_type == IBV_QPT_RC) {
+            device_saw.connected++;
+            device_saw.last_gid_index = attr->ah_attr.grh.sgid_index;
+        }
         pthread_mutex_unlock(&lock);
     }
     return error;
@@ -741,7 +752,8 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
     if (ah == NULL) {
         return NULL;
     }
-    *ah = (struct ah){.ah = {.context = pd->context, .pd = pd}, .lid = attr->dlid};
+    *ah = (struct ah){.ah = {.context = pd->context, .pd = pd}, .lid = attr->dlid,
+                       .gid_index = attr->grh.sgid_index};
     return &ah->ah;
 }
 
@@ -848,8 +860,13 @@ static int deliver(const struct ibv_qp *from, struct qp *to, const struct ibv_se
     there = reach(to->qp.context, receive->sge.addr, length, receive->sge.lkey, 0);
     must(there != NULL);
     if (head > 0) {
+        const struct ah *ah = (const struct ah *)wr->wr.ud.ah;
+
         memset(there, 0, GRH);
         gid_of(from->context, (uint8_t *)there + 8); /* as IPv6 has it, */
+        if (ah != NULL && ah->gid_index == 1) {
+            memcpy(there + 8, device_is.vlan_gid, 16);
+        }
         memcpy(there + 32, there + 8 + 12, 4);       /* and as IPv4 has it */
     }
     must(move(from->context, wr, is_inline, there + head, 0) == 0);

@@ -25,12 +25,16 @@ extern struct stand_in {
     int acks_late; /* a request is carried out some time before its sender learns of it */
     int is_mute;   /* the sender of a refused request never learns of it */
     int has_no_access_events; /* nor does the program of the target */
-    uint8_t gid[16]; /* with is_ethernet */
+    uint8_t gid[16];          /* with is_ethernet */
+    uint8_t vlan_gid[16];     /* not empty: its second GID, of another network device */
+    unsigned net_devices[2];  /* those of the two; 0: unknown */
+    uint16_t pkeys[4];        /* the table of partitions; empty: the default one */
 } device_is;
 
 extern struct stand_in_seen {
     unsigned qps, most_qps, most_under_way, refused_qps, made_qps, datagrams, refusals;
     int largest_cq;
+    unsigned connected, last_gid_index, last_pkey_index; /* queue pairs of type RC, and what the last one used */
 } device_saw;
 
 /* That device breaks for ever, and reports it. NULL: all work again for those who open them anew. */

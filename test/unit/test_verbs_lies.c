@@ -3,6 +3,7 @@
  * The verbs transport over devices that have less than they should: each is used as far as that goes, or left out
  * with a reason, and the program goes on.
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,53 @@
 #include "runner.h"
 #include "test_log_lines.h"
 #include "../devices/verbs_stand_in.h"
+#include "os/neighbour.h"
+#include "os/route.h"
+
+/* ---- routes of another machine, if the device has a VLAN ---- */
+
+enum { PLAIN_DEVICE = 7, VLAN_DEVICE = 8, OTHER_DEVICE = 9 };
+
+static bool has_vlan(void)
+{
+    return device_is.net_devices[1] != 0;
+}
+
+void __real_cw_routes_find(const struct cw_net_address *to, unsigned count, struct cw_route *routes);
+void __wrap_cw_routes_find(const struct cw_net_address *to, unsigned count, struct cw_route *routes);
+
+void __wrap_cw_routes_find(const struct cw_net_address *to, unsigned count, struct cw_route *routes)
+{
+    unsigned i;
+
+    if (!has_vlan()) {
+        __real_cw_routes_find(to, count, routes);
+        return;
+    }
+    for (i = 0; i < count; i++) {
+        routes[i] = (struct cw_route){.kind = CW_ROUTE_DIRECT};
+        strcpy(routes[i].device, (memcmp(to[i].bytes, device_is.vlan_gid + 12, 4) == 0) ? "vlan" : "other");
+    }
+}
+
+unsigned __real_cw_neighbour_device(const char *name);
+unsigned __wrap_cw_neighbour_device(const char *name);
+
+unsigned __wrap_cw_neighbour_device(const char *name)
+{
+    if (!has_vlan()) {
+        return __real_cw_neighbour_device(name);
+    }
+    return (strcmp(name, "vlan") == 0) ? VLAN_DEVICE : OTHER_DEVICE;
+}
+
+int __real_cw_neighbour_is_known(const struct cw_net_address *to, unsigned device);
+int __wrap_cw_neighbour_is_known(const struct cw_net_address *to, unsigned device);
+
+int __wrap_cw_neighbour_is_known(const struct cw_net_address *to, unsigned device)
+{
+    return has_vlan() ? device == VLAN_DEVICE : __real_cw_neighbour_is_known(to, device);
+}
 
 static int failures;
 
@@ -104,6 +152,10 @@ static int setup(void **state)
     device_is.max_wr = 0;
     device_is.max_mr = 0;
     device_is.breaks = 0;
+    memset(device_is.pkeys, 0, sizeof(device_is.pkeys));
+    memset(device_is.net_devices, 0, sizeof(device_is.net_devices));
+    memset(device_is.vlan_gid, 0, sizeof(device_is.vlan_gid));
+    unsetenv("UCX_IB_PKEY");
     setenv("UCX_TLS", "rc", 1);
     unsetenv("UCX_IB_GID_INDEX");
     return 0;
@@ -176,4 +228,42 @@ TEST_WITH(test_one_page, setup, NULL)
     use_beside_tcp(0);
     log_count_end();
     assert_non_null(strstr(log_text, "cannot register"));
+}
+
+/* The partition that the setting names, else one with full membership. Limited members do not reach each other. */
+TEST_WITH(test_partitions, setup, NULL)
+{
+    device_is.pkeys[1] = 0x7fff;
+    device_is.pkeys[2] = 0x8001;
+    device_is.pkeys[0] = 0x0002;
+    use();
+    assert_int_equal(device_saw.last_pkey_index, 2);
+    device_is.pkeys[3] = 0x8003;
+    setenv("UCX_IB_PKEY", "0x3", 1);
+    use();
+    assert_int_equal(device_saw.last_pkey_index, 3);
+    device_saw.made_qps = 0;
+    setenv("UCX_IB_PKEY", "0x4", 1);
+    use_beside_tcp(0);
+    device_saw.connected = 0;
+    setenv("UCX_IB_PKEY", "0x2", 1);
+    use_beside_tcp(1);
+    assert_int_equal(device_saw.connected, 0);
+}
+
+/* A port with a GID for its network device and one for a VLAN, through which the peer is reached. */
+TEST_WITH(test_vlan, setup, NULL)
+{
+    static const uint8_t plain[16] = {[10] = 0xff, [11] = 0xff, [12] = 198, [13] = 51, [14] = 100, [15] = 1};
+    static const uint8_t vlan[16] = {[10] = 0xff, [11] = 0xff, [12] = 192, [13] = 0, [14] = 2, [15] = 1};
+
+    device_is.is_ethernet = 1;
+    memcpy(device_is.gid, plain, sizeof(plain));
+    memcpy(device_is.vlan_gid, vlan, sizeof(vlan));
+    device_is.net_devices[0] = PLAIN_DEVICE;
+    device_is.net_devices[1] = VLAN_DEVICE;
+    use();
+    assert_true(device_saw.connected > 0);
+    assert_int_equal(device_saw.last_gid_index, 1);
+    memset(device_is.gid, 0, sizeof(device_is.gid));
 }
