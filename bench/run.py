@@ -79,6 +79,8 @@ def parse(arguments):
     parser.add_argument("--out", help="folder for results.json, report.md and plots (BINDIR/../bench-report)")
     parser.add_argument("--update", help="a Markdown file whose part between the bench marks is replaced "
                         "(pictures: plots beside it)")
+    parser.add_argument("--resume", action="store_true",
+                        help="keep the rows of results.json, which is written after each row, and measure the others")
     parser.add_argument("--quick", action="store_true", help="a trial: short and too inexact to be quoted")
     settings = parser.parse_args(arguments)
     settings.suites = settings.suites.split(",")
@@ -115,16 +117,51 @@ class Progress:
             sys.stderr.write("\r\033[K")
 
 
-def measure_all(settings, tools):
+def results_path(settings):
+    return os.path.join(settings.out, "results.json")
+
+
+def same_run(old, new):
+    return all(old[key] == new[key] for key in ("machine", "versions", "repetitions", "seconds", "cpus"))
+
+
+def load_earlier(settings, results):
+    """The rows of an earlier run that --resume goes on with, by suite and label."""
+    if not settings.resume:
+        return {}
+    try:
+        with open(results_path(settings), encoding="utf-8") as file:
+            earlier = json.load(file)
+    except FileNotFoundError:
+        return {}
+    if not same_run(earlier, results):
+        raise Failure("results.json is of another machine, library or number of repetitions: nothing to resume")
+    return {(row["suite"], row["label"]): row for row in earlier["rows"]}
+
+
+def save(settings, results):
+    new = results_path(settings) + ".new"
+    with open(new, "w", encoding="utf-8") as file:
+        json.dump(results, file, indent=1)
+        file.write("\n")
+    os.replace(new, results_path(settings))
+
+
+def measure_all(settings, tools, results):
+    """Fills results["rows"], and saves after each row: a run takes hours, and may be cut off."""
+    earlier = load_earlier(settings, results)
     rows = [row for suite in settings.suites for row in ROWS[suite](settings, tools)
             if not settings.only or settings.only.search(f"{row.suite}: {row.label}")]
     progress = Progress(len(rows) * settings.repetitions)
     for row in rows:
+        found = earlier.get((row.suite, row.label))
         for repetition in range(settings.repetitions):
             progress.step(f"{row.suite}: {row.label} ({repetition + 1})")
-            row.measure_once()
+            if not found:
+                row.measure_once()
+        results["rows"].append(found or row.as_dict())
+        save(settings, results)
     progress.end()
-    return [row.as_dict() for row in rows]
 
 
 def check_outputs(settings):
@@ -156,11 +193,13 @@ def main(arguments):
     results = {
         "machine": machine(), "versions": versions, "load_before": round(load, 2), "quick": settings.quick,
         "repetitions": settings.repetitions, "seconds": settings.seconds, "cpus": settings.cpus,
-        "date": time.strftime("%Y-%m-%d", time.gmtime()), "rows": measure_all(settings, tools),
+        "date": time.strftime("%Y-%m-%d", time.gmtime()), "rows": [],
     }
-    with open(os.path.join(settings.out, "results.json"), "w", encoding="utf-8") as file:
-        json.dump(results, file, indent=1)
-        file.write("\n")
+    try:
+        measure_all(settings, tools, results)
+    except Failure as failure:
+        print(f"run.py: {failure}", file=sys.stderr)
+        return 77
     text = report.markdown(results)
     with open(os.path.join(settings.out, "report.md"), "w", encoding="utf-8") as file:
         file.write(text)

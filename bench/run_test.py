@@ -175,9 +175,35 @@ class Contestants(unittest.TestCase):
     def test_only_some_rows(self):
         labels = ("shm, a", "tcp, a")
         table = {"s": lambda settings, tools: [rows.Row("s", label, "u", "less", {}) for label in labels]}
-        with mock.patch.dict(suites.ROWS, table):
-            settings = run.parse(["bindir", "libdir", "--suites", "s", "--only", "s: tcp"])
-            self.assertEqual([row["label"] for row in run.measure_all(settings, [])], ["tcp, a"])
+        with mock.patch.dict(suites.ROWS, table), tempfile.TemporaryDirectory() as folder:
+            settings = run.parse(["bindir", "libdir", "--suites", "s", "--only", "s: tcp", "--out", folder])
+            found = results([])
+            run.measure_all(settings, [], found)
+            self.assertEqual([row["label"] for row in found["rows"]], ["tcp, a"])
+
+    def test_a_run_that_was_cut_off_goes_on(self):
+        measured = []
+
+        def source_of(label):
+            def source():
+                if label == "c" and "c" not in measured:
+                    measured.append("c")
+                    raise KeyboardInterrupt
+                measured.append(label)
+                return 1.0
+            return source
+
+        table = {"s": lambda settings, tools: [rows.Row("s", label, "u", "less", {"causeway": source_of(label)})
+                                               for label in "abc"]}
+        with mock.patch.dict(suites.ROWS, table), tempfile.TemporaryDirectory() as folder:
+            settings = run.parse(["bindir", "libdir", "--suites", "s", "--repetitions", "1", "--out", folder])
+            self.assertRaises(KeyboardInterrupt, run.measure_all, settings, [], results([]))
+            settings.resume = True
+            found = results([])
+            run.measure_all(settings, [], found)
+            self.assertEqual(([row["label"] for row in found["rows"]], measured), (["a", "b", "c"], list("abcc")))
+            self.assertRaises(contestants.Failure, run.measure_all, settings, [],
+                              results([], versions={"causeway": "other"}))
 
     def test_a_c_library_of_its_own(self):
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "with_libc.sh")
