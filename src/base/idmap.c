@@ -50,6 +50,7 @@ ucs_status_t cw_idmap_add(struct cw_idmap *map, void *object, uint64_t *id_p)
     *id_p = ((uint64_t)slot->generation << 32) | map->first_free;
     map->first_free = slot->next_free;
     slot->object = object;
+    map->count++;
     return UCS_OK;
 }
 
@@ -68,4 +69,5 @@ void cw_idmap_remove(struct cw_idmap *map, uint64_t id)
     }
     slot->next_free = map->first_free;
     map->first_free = (uint32_t)id;
+    map->count--;
 }

@@ -21,6 +21,7 @@ struct cw_idmap {
     struct cw_idmap_slot *slots;
     uint32_t size;
     uint32_t first_free;    /* index, or `size` */
+    uint32_t count;         /* of numbers in use */
 };
 
 void cw_idmap_init(struct cw_idmap *map);

@@ -22,8 +22,10 @@
 #include "rndv/staging.h"
 #include "wire/rma.h"
 
-#define SHARE_BYTES (128u << 10)
-#define ALONE_BYTES (256u << 10) /* up to this length one side copies as fast as two, if it has nothing else to copy */
+#define SHARE_BYTES (128u << 10) /* the most that one side copies at a time */
+#define PAGE        4096u
+#define ALONE_BYTES (64u << 10)  /* up to this length one side copies as fast as two */
+#define BOTH_BYTES  (256u << 10) /* from this length on two copy faster even if both send */
 #define CALL_BYTES  (16u << 10)  /* progress copies longer messages after it has handled all packets that arrived */
 #define QUIESCE_NS  UINT64_C(20000000)
 
@@ -64,14 +66,6 @@ void cw_rndv_recv_refuse(struct ucp_ep *ep, const struct cw_offer *offer, ucs_st
     answer(ep, offer->send_id, status);
 }
 
-static void set_phase(struct cw_rndv_recv *receive, enum phase phase)
-{
-    if (receive->in.ep != NULL) {
-        cw_op_ep(receive->in.ep)->num_copying += (uint16_t)((phase == COPYING) - (receive->phase == COPYING));
-    }
-    receive->phase = (uint8_t)phase;
-}
-
 /* No copy of the device is in flight after the return. */
 static void end_ipc(struct cw_rndv_recv *receive)
 {
@@ -92,7 +86,7 @@ static void finish(struct cw_rndv_recv *receive, struct ucp_ep *ep, ucs_status_t
 
     cw_list_remove(&receive->job.link);
     end_ipc(receive);
-    set_phase(receive, WAITING);
+    receive->phase = WAITING;
     if (receive->in.ep != NULL) {
         cw_shares_release(ep, &receive->shares);
     }
@@ -150,7 +144,7 @@ static uint32_t piece_of(const struct cw_rndv_recv *receive)
 
 static void begin_receiving(struct cw_rndv_recv *receive)
 {
-    set_phase(receive, RECEIVING);
+    receive->phase = RECEIVING;
     if (cw_unlikely(cw_staging_is_worth(receive->cursor, receive->offer.length))) {
         cw_staging_begin(receive->cursor, receive->in.ep->worker, receive->offer.length);
     }
@@ -172,7 +166,7 @@ static void ask_for_name(struct cw_rndv_recv *receive, unsigned accepts)
     };
 
     receive->accepts = (uint8_t)accepts;
-    set_phase(receive, NAMING);
+    receive->phase = NAMING;
     send_ready(receive, modes[accepts], 0, piece_of(receive));
 }
 
@@ -191,9 +185,14 @@ static void ask_for_data(struct cw_rndv_recv *receive)
     send_ready(receive, CW_WIRE_RNDV_SEND, 0, piece_of(receive));
 }
 
+static uint64_t num_shares(const struct cw_rndv_recv *receive)
+{
+    return cw_claim_shares(receive->offer.length, receive->shares.bytes);
+}
+
 static int all_copied(const struct cw_rndv_recv *receive)
 {
-    return cw_claim_num_done(receive->shares.done) >= cw_claim_shares(receive->offer.length, SHARE_BYTES);
+    return cw_claim_num_done(receive->shares.done) >= num_shares(receive);
 }
 
 static void copied(struct cw_rndv_recv *receive)
@@ -210,7 +209,7 @@ static void settle(struct cw_rndv_recv *receive)
     if (!receive->copy_failed && all_copied(receive)) {
         copied(receive);
     } else if (receive->asked) {
-        set_phase(receive, WAITING);
+        receive->phase = WAITING;
     } else {
         cw_shares_release(receive->in.ep, &receive->shares);
         ask_for_data(receive);
@@ -229,6 +228,7 @@ static ucs_status_t read_part(struct ucp_ep *ep, const struct cw_offer *offer, c
 static bool copy(struct cw_job *job)
 {
     struct cw_rndv_recv *receive = cw_container_of(job, struct cw_rndv_recv, job);
+    const uint32_t most = receive->shares.bytes;
     struct ucp_ep *ep = receive->in.ep;
     uint64_t offset, length;
     uint32_t share;
@@ -240,14 +240,13 @@ static bool copy(struct cw_job *job)
         cw_worker_add_job(ep->worker, job);
         return true;
     }
-    if (!cw_claim_next(receive->shares.claim, receive->shares.generation,
-                       cw_claim_shares(receive->offer.length, SHARE_BYTES), &share)) {
+    if (!cw_claim_next(receive->shares.claim, receive->shares.generation, num_shares(receive), &share)) {
         settle(receive);
         return true;
     }
-    offset = (uint64_t)share * SHARE_BYTES;
+    offset = (uint64_t)share * most;
     length = receive->offer.length - offset;
-    length = (length < SHARE_BYTES) ? length : SHARE_BYTES;
+    length = (length < most) ? length : most;
     if (read_part(ep, &receive->offer, receive->cursor, offset, length) != UCS_OK) {
         receive->copy_failed = 1;
         cw_claim_end(receive->shares.claim, receive->shares.generation);
@@ -268,20 +267,41 @@ static bool copy(struct cw_job *job)
 static void ask_for_copies(struct cw_rndv_recv *receive)
 {
     receive->asked = 1;
-    send_ready(receive, CW_WIRE_RNDV_COPY, (uint64_t)(uintptr_t)receive->cursor->contig, SHARE_BYTES);
+    send_ready(receive, CW_WIRE_RNDV_COPY, (uint64_t)(uintptr_t)receive->cursor->contig, receive->shares.bytes);
+}
+
+/* Whole pages of at most SHARE_BYTES. Two sides get an even number of equal shares, so that neither waits for the other
+ * one. */
+static uint32_t bytes_of_share(size_t length, bool both)
+{
+    const uint64_t shares = both ? 2 * cw_claim_shares(length, 2 * SHARE_BYTES) : cw_claim_shares(length, SHARE_BYTES);
+
+    return ((uint32_t)((length - 1) / shares) + PAGE) & ~(PAGE - 1);
+}
+
+static void begin_shares(struct cw_rndv_recv *receive, bool both)
+{
+    cw_shares_begin(receive->in.ep, &receive->shares, both);
+    receive->shares.bytes = bytes_of_share(receive->offer.length, receive->shares.pair < CW_CLAIM_PAIRS);
+}
+
+/* Whether the sender's copies would save time. If both sides send, each is busy with what it receives. */
+static bool gains_by_two(const struct cw_rndv_recv *receive)
+{
+    const size_t length = receive->offer.length;
+
+    return length > ALONE_BYTES && (length >= BOTH_BYTES || receive->in.ep->worker->ids.count == 0);
 }
 
 static void begin_copy(struct cw_rndv_recv *receive)
 {
     struct ucp_ep *ep = receive->in.ep;
 
-    cw_shares_begin(ep, &receive->shares,
-                    scheme_of(ep) != CW_RNDV_GET_ZCOPY &&
-                        (receive->offer.length > ALONE_BYTES || cw_op_ep(ep)->num_copying > 0));
+    begin_shares(receive, scheme_of(ep) != CW_RNDV_GET_ZCOPY && gains_by_two(receive));
     if (receive->shares.pair < CW_CLAIM_PAIRS) {
         ask_for_copies(receive);
     }
-    set_phase(receive, COPYING);
+    receive->phase = COPYING;
     receive->job.run = copy;
     cw_worker_add_job(ep->worker, &receive->job);
 }
@@ -293,8 +313,9 @@ static void begin_passive(struct cw_rndv_recv *receive)
     int scheme = scheme_of(ep);
 
     if (receive->cursor->class_id == UCP_DATATYPE_CONTIG && cw_lane_has_copies(ep->conn) &&
-        receive->offer.length / SHARE_BYTES < UINT32_MAX && (scheme == CW_RNDV_AUTO || scheme == CW_RNDV_PUT_ZCOPY)) {
-        cw_shares_begin(receive->in.ep, &receive->shares, 1);
+        receive->offer.length / SHARE_BYTES < CW_CLAIM_MAX_SHARES / 2 &&
+        (scheme == CW_RNDV_AUTO || scheme == CW_RNDV_PUT_ZCOPY)) {
+        begin_shares(receive, true);
         if (receive->shares.pair < CW_CLAIM_PAIRS) {
             ask_for_copies(receive);
             return;
@@ -329,7 +350,7 @@ static void ipc_ended(void *arg, ucs_status_t status)
         come_in_pieces(receive);
     } else if (receive->unannounced) { /* a get ends when the target no longer uses the memory */
         end_ipc(receive);
-        set_phase(receive, WAITING);
+        receive->phase = WAITING;
         receive->asked = 1;
         answer(receive->in.ep, receive->offer.send_id, UCS_OK);
     } else {
@@ -373,7 +394,7 @@ static int begin_moving(struct cw_rndv_recv *receive)
     if (receive->moving == NULL) {
         return 0;
     }
-    set_phase(receive, MOVING);
+    receive->phase = MOVING;
     return 1;
 }
 
@@ -383,7 +404,7 @@ static bool can_copy(struct ucp_ep *ep, const struct cw_offer *offer, const stru
 
     return offer->address != 0 && cursor->class_id == UCP_DATATYPE_CONTIG && cw_lane_has_copies(ep->conn) &&
            (scheme == CW_RNDV_AUTO || scheme == CW_RNDV_GET_ZCOPY || scheme == CW_RNDV_RKEY_PTR) &&
-           offer->length / SHARE_BYTES < UINT32_MAX && cw_lane_can_copy(ep->conn);
+           offer->length / SHARE_BYTES < CW_CLAIM_MAX_SHARES / 2 && cw_lane_can_copy(ep->conn);
 }
 
 static struct cw_rndv_recv *receive_new(struct ucp_ep *ep, const struct cw_offer *offer, struct cw_request *request,
@@ -427,7 +448,7 @@ ucs_status_t cw_rndv_recv_start(struct ucp_ep *ep, const struct cw_offer *offer,
     }
     cw_dt_gather(cursor, offer->length);
     copies = can_copy(ep, offer, cursor);
-    if (copies && offer->length <= (ep->worker->progress_depth > 0 ? CALL_BYTES : SHARE_BYTES)) {
+    if (copies && offer->length <= (ep->worker->progress_depth > 0 ? CALL_BYTES : ALONE_BYTES)) {
         if (read_part(ep, offer, cursor, 0, offer->length) == UCS_OK) {
             answer(ep, offer->send_id, UCS_OK);
             return UCS_OK;
@@ -481,7 +502,7 @@ ucs_status_t cw_rndv_recv_expect(struct ucp_ep *ep, struct cw_request *request, 
     receive->accepts = cursor->class_id == CW_DT_DEVICE ? what_it_accepts(ep, cursor, cursor->length) : 0;
     *accepts_p = receive->accepts;
     if (cw_unlikely(receive->accepts != 0)) {
-        set_phase(receive, NAMING);
+        receive->phase = NAMING;
     } else {
         begin_receiving(receive);
     }
@@ -659,7 +680,7 @@ ucs_status_t cw_rndv_recv_on_name(struct ucp_ep *ep, const void *data, size_t le
         return UCS_ERR_IO_ERROR;
     }
     receive->offer.send_id = send_id;
-    set_phase(receive, IPC);
+    receive->phase = IPC;
     receive->ipc = cw_ipc_begin(ep, &name, receive->cursor, receive->offer.length, ipc_ended, receive);
     if (receive->ipc == NULL) {
         come_otherwise(receive);
@@ -698,7 +719,7 @@ ucs_status_t cw_rndv_recv_on_chunk(struct ucp_ep *ep, const void *data, size_t l
         receive->chunked = 1;
         receive->chunks =
             cw_chunks_begin(ep, chunk.send_id, receive->cursor, receive->offer.length, ipc_ended, receive);
-        set_phase(receive, CHUNKS);
+        receive->phase = CHUNKS;
         if (receive->chunks == NULL) {
             come_in_pieces(receive);
             return UCS_OK;

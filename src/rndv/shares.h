@@ -67,6 +67,7 @@ struct cw_shares {
     uint64_t *done;
     uint64_t alone[2];
     uint32_t generation;
+    uint32_t bytes; /* of each share but the last */
     uint8_t pair; /* CW_CLAIM_PAIRS: none */
 };
 
