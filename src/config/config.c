@@ -639,7 +639,7 @@ bool cw_device_list_allows(const struct cw_name_list *list, const char *name)
     return is_negated ? !is_named : is_named || cw_name_list_has(list, "all");
 }
 
-static const char *const rules[CW_TUNING_COUNT] = {[CW_TUNING_NT_COPY] = "nt_copy", [CW_TUNING_STALLS] = "stalls"};
+static const char *const rules[CW_TUNING_COUNT] = {[CW_TUNING_NT_COPY] = "nt_copy"};
 
 int cw_tuning_follows(const struct cw_allow_list *tuning, enum cw_tuning rule)
 {

@@ -127,7 +127,7 @@ void cw_config_warn_unused(const struct cw_config *config);
 
 /* Whether UCX_TUNING leaves this rule enabled; the rules come from measurements of one kind of machine
  * (docs/reference/tuning.md). */
-enum cw_tuning { CW_TUNING_NT_COPY, CW_TUNING_STALLS, CW_TUNING_COUNT };
+enum cw_tuning { CW_TUNING_NT_COPY, CW_TUNING_COUNT };
 int cw_tuning_follows(const struct cw_allow_list *tuning, enum cw_tuning rule);
 /* A name in it that is no rule, or NULL. */
 const char *cw_tuning_unknown(const struct cw_allow_list *tuning);

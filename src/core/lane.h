@@ -88,17 +88,6 @@ static inline ucs_status_t cw_lane_send_in_place(struct cw_conn *lane, uint8_t i
     return lane->iface->packets->send_in_place(lane, id, header, iov, iov_count, completion);
 }
 
-/* Whether `eager_end` of a lane may rise when messages are announced. */
-static inline bool cw_iface_grows(const struct cw_iface *iface)
-{
-    return iface->packets->grow != NULL;
-}
-
-static inline void cw_lane_grow(struct cw_conn *lane, size_t length)
-{
-    lane->iface->packets->grow(lane, length);
-}
-
 /* Whether the lane can send several packets together. */
 static CW_INLINE bool cw_lane_batches(const struct cw_conn *lane)
 {

@@ -632,7 +632,6 @@ struct cw_protocol_input cw_worker_protocol_input(const struct ucp_worker *worke
                                .max_placed = iface->limits.max_placed,
                                .memory = cw_iface_copies(iface),
                                .in_process = iface->transport->device_class == CW_DEVICE_SELF,
-                               .grows = cw_iface_grows(iface),
                                .latency_ns = iface->limits.latency_ns,
                                .bandwidth_bps = iface->limits.bandwidth_bps,
                                .overhead_ns = iface->limits.overhead_ns,
@@ -652,8 +651,7 @@ struct cw_protocol_lane cw_worker_protocol_lane(const struct ucp_worker *worker,
     return (struct cw_protocol_lane){.input = cw_worker_protocol_input(worker, iface),
                                  .plan = iface->plan,
                                  .max_piece = (conn != NULL) ? cw_conn_max_piece(conn) : iface->limits.max_bcopy,
-                                 .max_whole = (conn != NULL) ? conn->max_whole : 0,
-                                 .eager_end = (conn != NULL) ? conn->eager_end : 0};
+                                 .max_whole = (conn != NULL) ? conn->max_whole : 0};
 }
 
 void cw_worker_print(const struct ucp_worker *worker, FILE *stream, size_t address_length)

@@ -28,6 +28,5 @@ ucs_status_t cw_credit_on_packet(struct ucp_ep *ep, const void *data, size_t len
     }
     cw_op_ep(ep)->credit.flying -= packet.consumed - cw_op_ep(ep)->credit.acked;
     cw_op_ep(ep)->credit.acked = packet.consumed;
-    cw_op_ep(ep)->credit.short_round = 0;
     return UCS_OK;
 }

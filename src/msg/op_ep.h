@@ -16,7 +16,6 @@ struct cw_stream;
 struct cw_op_credit {
     uint64_t flying;            /* sent, but not released by the peer */
     uint64_t acked;             /* released by the peer, total */
-    uint64_t short_round;       /* worker->round + 1 when credit ran out; 0: credit arrived since */
     uint64_t unread;            /* arrived and stored */
     uint64_t reported;          /* released here and sent to the peer as credit; ... */
     uint64_t unreported;        /* ... and released, but not sent yet */
@@ -39,7 +38,6 @@ struct cw_op_ep {
     uint32_t fences;            /* rma/rma: fences that active messages wait for */
     uint32_t pair_generation;   /* rndv/shares: of the last transfer with a claim pair */
     uint16_t pairs_used;        /* rndv/shares: bit per claim pair */
-    uint16_t num_copying;       /* rndv/recv: transfers of which this side is still copying shares */
     uint16_t pairs_shared;      /* rndv/send: bit per claim pair of the peer of which this side takes shares */
     uint32_t ipc_process;       /* rndv/ipc: the peer whose device memory was opened; 0: none */
     struct cw_chunk_table *chunks; /* rndv/chunk_table: NULL until first use */

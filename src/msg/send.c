@@ -168,21 +168,6 @@ static bool is_announced(const struct ucp_ep *ep, const struct cw_send *send)
     return protocol == NULL || protocol->announces;
 }
 
-/* A sender that only fills a ring does not process the credit that arrives meanwhile. The next message therefore waits
- * for one round of progress before it is announced. 1: it has to wait. */
-static CW_COLD int waits_for_credit(struct ucp_ep *ep)
-{
-    const uint64_t round = ep->worker->round + 1;
-
-    if (ep->conn->eager_end == 0 ||
-        (cw_op_ep(ep)->credit.short_round != 0 && cw_op_ep(ep)->credit.short_round != round)) {
-        return 0;
-    }
-    cw_op_ep(ep)->credit.short_round = round;
-    cw_ep_reap_later(ep); /* progress sends from the queue */
-    return 1;
-}
-
 ucs_status_t cw_send_left_whole(struct cw_request *request, enum cw_trace_path path)
 {
     const struct cw_send *send = cw_request_state(request);
@@ -206,9 +191,6 @@ ucs_status_t cw_send_attempt(struct cw_request *request)
     }
     protocol = chosen(ep, send);
     if (cw_unlikely(protocol == NULL)) {
-        if (waits_for_credit(ep)) {
-            return CW_AGAIN;
-        }
         protocol = cw_choice(ep, send, CW_FORCE_RNDV);
     }
     return protocol->start(request);

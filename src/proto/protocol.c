@@ -8,8 +8,7 @@
 
 /* A rendezvous costs a round trip and some bookkeeping, and saves a copy on each side. */
 #define RNDV_AUTO_MEMORY (64u << 10)
-#define RNDV_AUTO_LATE   (320u << 10) /* for lists, which only the sender copies; for messages that are used in the
-                                       * packet */
+#define RNDV_AUTO_LATE   (320u << 10) /* for lists, which only the sender copies */
 #define RNDV_AUTO_OTHER  (256u << 10)
 #define RNDV_AUTO_SELF   (32u << 10) /* within a process there is no round trip */
 

@@ -32,7 +32,6 @@ struct cw_protocol_input {
     size_t max_placed;     /* 0: the transport cannot place payloads */
     int memory;            /* the peer's memory can be reached, if the kernel permits it */
     bool in_process;       /* the peer is the same process */
-    int grows;             /* rendezvous gains less on a connection that moves much data */
     size_t rndv_thresh;    /* settings; CW_PLAN_AUTO, CW_PLAN_NEVER */
     double latency_ns;     /* struct cw_limits */
     double bandwidth_bps;
@@ -52,7 +51,7 @@ struct cw_protocol_plan {
     size_t zcopy_min; /* eager without a copy from here */
     size_t rndv_min;
     size_t rndv_fast_min; /* of sends with FAST_CMPL */
-    size_t rndv_late_min; /* lower bound for lists of memory, and for active messages that are used in the packet */
+    size_t rndv_late_min; /* lower bound for lists of memory */
     uint8_t rndv_forced;  /* the user set the threshold */
 };
 
@@ -87,7 +86,6 @@ struct cw_protocol_lane {
     const struct cw_protocol_plan *plan;
     size_t max_piece; /* payload of one packet */
     size_t max_whole; /* as max_piece, if the receiver uses them in place */
-    size_t eager_end; /* eager up to here, although the plan has rendezvous */
 };
 
 /* How the initiator of a one-sided operation reaches the memory. */

@@ -29,16 +29,10 @@ static bool is_staged(const struct cw_protocol_ask *ask)
 static size_t least(const struct cw_protocol_ask *ask)
 {
     const struct cw_protocol_plan *plan = ask->lanes->plan;
-    size_t min = ask->fast ? plan->rndv_fast_min : plan->rndv_min;
+    const size_t min = ask->fast ? plan->rndv_fast_min : plan->rndv_min;
     const int is_list = ask->data == CW_DATA_LIST || ask->data == CW_DATA_SCATTERED;
 
-    if (ask->used_in_place && ask->lanes->input.in_process) {
-        return min; /* a packet would be copied twice, a message with a receive buffer is not */
-    }
-    if ((is_list || (ask->used_in_place && min == plan->rndv_min)) && min < plan->rndv_late_min) {
-        min = plan->rndv_late_min;
-    }
-    return (min < ask->lanes->eager_end && !is_forced(ask)) ? ask->lanes->eager_end : min;
+    return (is_list && min < plan->rndv_late_min) ? plan->rndv_late_min : min;
 }
 
 static const char *why(const struct cw_protocol_ask *ask)
@@ -48,10 +42,6 @@ static const char *why(const struct cw_protocol_ask *ask)
     }
     if (is_forced(ask)) {
         return ask->lanes->plan->rndv_forced ? ask->lanes->input.rndv_setting : "RNDV_SEND_NBR_THRESH";
-    }
-    if (ask->lanes->input.grows) {
-        return (ask->lanes->eager_end > 0) ? "two copies through the ring in use cost less below"
-                                           : "a round trip costs less than copies from here, unless a ring is in use";
     }
     return "a round trip costs less than copies from here";
 }
@@ -84,20 +74,7 @@ static int announce_query(const struct cw_protocol_ask *ask, struct cw_protocol_
     return 1;
 }
 
-static ucs_status_t announce_start(struct cw_request *request)
-{
-    struct cw_send *send = cw_request_state(request);
-    struct cw_conn *conn = request->ep->conn;
-    const struct cw_protocol_plan *plan = conn->iface->plan;
-
-    if (cw_iface_grows(conn->iface) && send->force == CW_FORCE_NONE && !plan->rndv_forced &&
-        !(send->fast && plan->rndv_fast_min != plan->rndv_min)) {
-        cw_lane_grow(conn, send->extra + send->cursor.length);
-    }
-    return cw_send_announce(request);
-}
-
-const struct cw_protocol cw_proto_rendezvous = {.query = announce_query, .start = announce_start, .announces = 1};
+const struct cw_protocol cw_proto_rendezvous = {.query = announce_query, .start = cw_send_announce, .announces = 1};
 
 /*
  * An announced message that the receiver's device reads from the sender's memory, which the announcement names, without

@@ -10,14 +10,13 @@
 #include "mem/device.h"
 #include "msg/msg.h"
 
-#define SLOTS 8u /* one for each combination of used_in_place, eager_end and counted, or registered */
+#define SLOTS 4u /* one for each combination of used_in_place and counted, or registered */
 
 struct key {
     const struct cw_iface *iface;
     const struct cw_send_kind *kind; /* NULL: stream data */
     size_t max_piece;                /* tuning of the connection, like the next two */
     size_t max_whole;
-    size_t eager_end;
     uint32_t extra;
     uint32_t bits; /* data, force, and the bits of proto/select.h */
 };
@@ -123,7 +122,7 @@ static inline const struct cw_protocol *find(const struct rows *rows, size_t len
 static inline bool is_of(const struct key *a, const struct key *b)
 {
     return a->iface == b->iface && a->kind == b->kind && a->max_piece == b->max_piece && a->max_whole == b->max_whole &&
-           a->eager_end == b->eager_end && a->extra == b->extra && a->bits == b->bits;
+           a->extra == b->extra && a->bits == b->bits;
 }
 
 /* `slot` is NULL if the selection cannot be cached for lack of memory. */
@@ -161,11 +160,10 @@ static inline const struct cw_protocol *look_up(const struct ucp_ep *ep, const s
                         .kind = (send != NULL) ? send->kind : NULL,
                         .max_piece = conn->max_piece,
                         .max_whole = conn->max_whole,
-                        .eager_end = conn->eager_end,
                         .extra = (send != NULL) ? send->extra : 0,
                         .bits = bits_of(ep, send, cursor, force) | fast << 4 | registered << 5};
     const unsigned in_place = (send != NULL) ? send->kind->used_in_place : 1;
-    const unsigned at = in_place | (key.eager_end != 0) << 1 | ((iface->counted ^ registered) & 1) << 2;
+    const unsigned at = in_place | ((iface->counted ^ registered) & 1) << 1;
     struct choice *slots = slots_of(ep->worker->msg);
 
     if (cw_likely(slots != NULL && is_of(&slots[at].key, &key))) {

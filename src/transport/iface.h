@@ -235,9 +235,6 @@ struct cw_conn {
     /* The largest useful packet of a fragmented message: fewer and longer packets are faster; not more than max_whole.
      * The first packet of such a message has at most max_bcopy all the same. */
     size_t max_piece;
-    /* Messages shorter than this are sent eagerly here, although the plan, unless the user set its limits, selects
-     * rendezvous for them. Usually 0. It may change in any call. */
-    size_t eager_end;
     uint8_t dialled;            /* set by the core: this side dialled the message lane */
     uint8_t lanes_asked;        /* set by the core: it has queried whether there are further lanes */
     uint8_t gathers;            /* a batch is open until the next progress */

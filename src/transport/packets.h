@@ -51,9 +51,6 @@ struct cw_transport_packets {
     /* As send_placed, but in order with all other packets. NULL: unsupported. */
     ucs_status_t (*send_in_place)(struct cw_conn *conn, uint8_t id, const void *header, const struct iovec *iov,
                                   unsigned iov_count, struct cw_completion *completion);
-    /* Hint: the core is about to start a rendezvous of that length, which it could send eagerly if `eager_end` of the
-     * connection were larger. NULL: eager_end never changes. */
-    void (*grow)(struct cw_conn *conn, size_t length);
     /* Between BEGIN or LONG and END, which may be nested, the transport may hold packets back and send them together.
      * NULL: a batch gains nothing. */
     void (*batch)(struct cw_conn *conn, enum cw_batch what);

@@ -283,65 +283,6 @@ TEST(large_rings_are_few)
     free(b);
 }
 
-/* Long messages are announced at first, and what they would have moved earns a large ring; then they go through the
- * ring, until it has no room for long. */
-TEST(long_messages_come_in_when_the_peer_keeps_up)
-{
-    struct node *a = calloc(1, sizeof(*a)), *b = calloc(1, sizeof(*b));
-    const size_t length = 100000;
-    uint64_t number;
-    unsigned i;
-
-    connect_both(a, b);
-    if (conn_of(a)->tx.most < SHM_LARGE_BYTES) {
-        print_message("here all memory is reserved at once: skipped\n");
-        skip();
-    }
-    for (i = 0; i < 11; i++) {
-        assert_int_equal(a->conn->eager_end, 0);
-        cw_shm_transport.packets->grow(a->conn, length);
-        cw_shm_transport.packets->grow(a->conn, SIZE_MAX); /* too long in any case */
-    }
-    assert_true(conn_of(a)->is_large);
-    assert_true(a->conn->eager_end > length);
-    for (i = 0; i < 4; i++) { /* short waits, then long ones: of a peer that begins later, and once more */
-        do {
-            number = a->sent++;
-        } while (cw_shm_transport.packets->send_bcopy(a->conn, 1, 1000, pack, &number) == UCS_OK);
-        a->sent--;
-        now_ns += (i < 2) ? 1000 : SECOND / 100;
-        for (number = 0; number < 100; number++) {
-            both_progress(a, b);
-        }
-        assert_int_equal(b->received, a->sent);
-        assert_true((a->conn->eager_end > 0) == (i < 3));
-    }
-    cw_shm_transport.packets->grow(a->conn, length);
-    assert_int_equal(a->conn->eager_end, 0);
-    now_ns += SECOND;
-    cw_shm_transport.packets->grow(a->conn, length);
-    assert_true(a->conn->eager_end > length);
-    shm_conn_of(a->conn)->stalled -= UINT64_C(1) << 30; /* as if so much had gone through: one long wait is no rule */
-    for (i = 0; i < 2; i++) {
-        do {
-            number = a->sent++;
-        } while (cw_shm_transport.packets->send_bcopy(a->conn, 1, 1000, pack, &number) == UCS_OK);
-        a->sent--;
-        now_ns += SECOND / 100;
-        for (number = 0; number < 100; number++) {
-            both_progress(a, b);
-        }
-        assert_true((a->conn->eager_end > 0) == (i < 1));
-    }
-    rest(a, b);
-    assert_false(conn_of(a)->is_large);
-    assert_int_equal(a->conn->eager_end, 0);
-    node_free(a);
-    node_free(b);
-    free(a);
-    free(b);
-}
-
 /* Also a ring that gave its pages back in the middle of a lap, and more than once. */
 TEST(nothing_is_lost_by_it)
 {

@@ -110,16 +110,12 @@ struct shm_conn {
     uint64_t deadline_ns;           /* of a HANDSHAKE */
     uint64_t cool_seen;             /* shm_read_mark at the last check in shm_idle.c */
     uint64_t seen[2];               /* shm_trim.c: marks of what was sent and received at its last check */
-    uint64_t rested;                /* bytes sent when there was last nothing to trim ... */
-    uint64_t announced;             /* ... and bytes of rendezvous since then that would fit into a large ring */
-    uint64_t blocked_ns;            /* the time when `blocked` was set */
-    uint64_t stalled;               /* bytes sent at the last long block, 0: none; and ... */
-    uint64_t eager_ns;              /* ... the time from which long messages may go through the ring again */
+    uint64_t rested;                /* bytes sent when there was last nothing to trim */
     uint32_t wanted;                /* blocked: the length of the packet that needs space, if longer than max_bcopy */
     uint32_t first_bytes;           /* of a lap until it grows */
     uint32_t small_bytes;           /* and of one that has grown in a small ring */
     uint8_t trim_polls;             /* checks left; 0: nothing to trim */
-    uint8_t is_large;               /* laps of this side's ring may grow, and long messages go through it */
+    uint8_t is_large;               /* laps of this side's ring may grow */
     uint32_t bell;                  /* the peer's doorbell in iface->arrivals; 0: none */
     uint32_t peer_bell;             /* ours in ... */
     struct shm_arrivals *peer_arrivals; /* ... the peer's page; NULL: none */
@@ -143,7 +139,7 @@ struct shm_iface {
     int armed;                      /* the sleep flags in the rings are set: this process may sleep */
     int wakeup;
     int peer_memory;                /* copies between processes are allowed */
-    int nt_copies, stalls;  /* rules that UCX_TUNING leaves enabled */
+    int nt_copies;                  /* UCX_TUNING leaves that rule enabled */
     int paused;                     /* accepting pauses until `accept_again` or the end of a connection */
     struct cw_alarm accept_again;
     struct cw_alarm dial_again;
@@ -263,14 +259,10 @@ struct cw_claim_pair *cw_shm_pair(struct cw_conn *conn, int ours, unsigned index
 void cw_shm_trim_begin(struct shm_conn *conn);
 /* Many bytes went through a ring: returns its pages to the system once it is idle for a while. */
 void cw_shm_trim_later(struct shm_conn *conn);
-/* Many bytes may have gone through our ring, or would have: lets its laps grow then. */
+/* Many bytes may have gone through our ring: lets its laps grow then. */
 void cw_shm_consider(struct shm_conn *conn);
 /* Grows the lap of our ring, which is full, if the packet fits then; whether it does. */
 int cw_shm_enlarge(struct shm_conn *conn, size_t length);
-/* The slot `grow` of the transport's table. */
-void cw_shm_grow(struct cw_conn *conn, size_t length);
-/* Our ring has space again: accounts for a long wait. */
-void cw_shm_unblocked(struct shm_conn *conn);
 /* The connection is no longer open. */
 void cw_shm_trim_end(struct shm_conn *conn);
 /* `fire` of iface->trim. */

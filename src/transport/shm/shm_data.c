@@ -72,7 +72,6 @@ static CW_COLD ucs_status_t no_space(struct shm_conn *conn, size_t length)
     if (!conn->blocked) {
         cw_shm_warm(conn);
         conn->blocked = 1;
-        conn->blocked_ns = cw_clock_ns();
         cw_poller_wake(shm_iface_of(&conn->super)->poller); /* rearming sets producer_waits */
         shm_iface_of(&conn->super)->num_blocked++;
         cw_shm_inbox(shm_iface_of(&conn->super));
@@ -271,7 +270,6 @@ static unsigned give_space(struct shm_iface *iface)
         if (conn->blocked && has_wanted_space(conn)) {
             conn->blocked = 0;
             conn->wanted = 0;
-            cw_shm_unblocked(conn);
             iface->num_blocked--;
             cw_shm_inbox(iface);
             iface->super.upcalls->space(&conn->super);

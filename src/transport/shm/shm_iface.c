@@ -97,7 +97,6 @@ static ucs_status_t shm_open(const struct cw_iface_params *params, struct cw_ifa
     iface->wakeup = params->wakeup;
     iface->peer_memory = params->peer_memory;
     iface->nt_copies = cw_tuning_follows(&params->config->tuning, CW_TUNING_NT_COPY);
-    iface->stalls = cw_tuning_follows(&params->config->tuning, CW_TUNING_STALLS);
     iface->quiet_conn = (struct cw_conn){.iface = &iface->super};
     iface->quiet = (struct cw_rx){.line = &iface->quiet_line, .most = CW_LINE_MOST,
                                         .conn = &iface->quiet_conn,
@@ -183,7 +182,6 @@ static const struct cw_transport_connect shm_connect = {
 static const struct cw_transport_packets shm_packets = {
     .send_short = cw_shm_send_short,
     .send_bcopy = cw_shm_send_bcopy,
-    .grow = cw_shm_grow,
 };
 
 static const struct cw_transport_copies shm_copies = {

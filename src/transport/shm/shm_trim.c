@@ -8,8 +8,7 @@
  * ring. It returns the ring's pages when the ring was idle for a while and the consumer has read everything: zeros are
  * not a packet in any lap.
  *
- * The laps of a ring that moved many bytes may grow until it is idle again; bytes of rendezvous messages count as well.
- * Meanwhile long messages also go through it (docs/why/shared-memory.md).
+ * The laps of a ring that moved many bytes may grow until it is idle again (docs/why/shared-memory.md).
  */
 #include "transport/shm/shm.h"
 
@@ -22,18 +21,6 @@
 #define ENLARGE_BYTES (1u << 20) /* bytes sent before a ring may become large */
 #define LARGE_PIECE   ((16u << 10) + CW_CACHE_LINE) /* including its header */
 #define MAX_LARGE     16u        /* connections of a worker at a time; bounds their share of memory */
-
-/* Shorter messages go through a large ring. */
-#define EAGER_END (UINT64_C(8) << 20)
-
-/* After so long a wait for space the peer was preempted, or computes, or this process was. If such a stall recurs
- * before the ring has moved the bytes that rendezvous would have moved meanwhile, rendezvous is better. Eager packets
- * are then retried after PAUSE times the wait. A single stall is no reason: it also happens on shared cores, and at
- * startup, while the peer is not ready yet. */
-#define STALL_NS      UINT64_C(1000000)
-#define STALL_BYTES   16u       /* per nanosecond of the wait */
-#define PAUSE         64u
-#define MOST_PAUSE_NS UINT64_C(1000000000)
 
 /* A ring is in use if more bytes than this went through it. */
 #define SMALL_BYTES 4096u
@@ -84,23 +71,15 @@ static void set_large(struct shm_conn *conn, bool large)
     conn->super.max_piece = large ? LARGE_PIECE : 0;
 }
 
-static void let_long_in(struct shm_conn *conn)
-{
-    if (cw_clock_ns() >= conn->eager_ns) {
-        conn->super.eager_end = EAGER_END;
-    }
-}
-
 void cw_shm_consider(struct shm_conn *conn)
 {
     struct shm_iface *iface = shm_iface_of(&conn->super);
 
     if (!conn->is_large && conn->tx.most >= SHM_LARGE_BYTES && conn->small_bytes < SHM_LARGE_BYTES &&
         iface->num_large < MAX_LARGE &&
-        shm_bytes_sent(&conn->tx) - conn->rested + conn->announced >= ENLARGE_BYTES) {
+        shm_bytes_sent(&conn->tx) - conn->rested >= ENLARGE_BYTES) {
         iface->num_large++;
         set_large(conn, true);
-        let_long_in(conn);
     }
 }
 
@@ -126,46 +105,11 @@ int cw_shm_enlarge(struct shm_conn *conn, size_t length)
     return shm_has_space_known(tx, length);
 }
 
-void cw_shm_grow(struct cw_conn *super, size_t length)
-{
-    struct shm_conn *conn = shm_conn_of(super);
-
-    if (length >= EAGER_END) {
-        return;
-    }
-    if (conn->is_large) {
-        let_long_in(conn);
-    } else {
-        conn->announced += length;
-        cw_shm_trim_later(conn);
-        cw_shm_consider(conn);
-    }
-}
-
-void cw_shm_unblocked(struct shm_conn *conn)
-{
-    uint64_t now, waited, before;
-
-    if (conn->super.eager_end > 0 && shm_iface_of(&conn->super)->stalls) {
-        now = cw_clock_ns();
-        waited = now - conn->blocked_ns;
-        before = conn->stalled;
-        if (waited > STALL_NS) {
-            conn->stalled = shm_bytes_sent(&conn->tx);
-        }
-        if (waited > STALL_NS && before > 0 && (conn->stalled - before) / STALL_BYTES < waited) {
-            conn->super.eager_end = 0;
-            conn->eager_ns = now + ((waited < MOST_PAUSE_NS / PAUSE) ? waited * PAUSE : MOST_PAUSE_NS);
-        }
-    }
-}
-
 static void make_small(struct shm_conn *conn)
 {
     if (conn->is_large) {
         shm_iface_of(&conn->super)->num_large--;
         set_large(conn, false);
-        conn->super.eager_end = 0;
         conn->wanted = 0; /* the ring is empty, so any packet fits */
     }
     cw_shm_tx_shrink(&conn->tx, conn->first_bytes);
@@ -193,7 +137,6 @@ static int trim(struct shm_conn *conn)
         make_small(conn);
         give_back(&conn->tx);
         conn->rested = shm_bytes_sent(&conn->tx);
-        conn->announced = 0;
         conn->trim_polls = 0;
     } else {
         conn->trim_polls--;
