@@ -191,6 +191,7 @@ static int usage(void)
 int main(int argc, char **argv)
 {
     bool is_unexpected = false, is_spread = false;
+    void (*operation)(void);
     unsigned long milliseconds = 100;
     int letter;
 
@@ -223,9 +224,12 @@ int main(int argc, char **argv)
         is_unexpected ? send_to(i) : post(i);
     }
     printf("version %s\n", ucp_get_version_string());
-    printf("operation_ns %.1f\n", measure(is_unexpected ? (is_spread ? unexpected_spread : unexpected_hot)
-                                                        : (is_spread ? expected_spread : expected_hot),
-                                          milliseconds * 1000000));
+    if (is_unexpected) {
+        operation = is_spread ? unexpected_spread : unexpected_hot;
+    } else {
+        operation = is_spread ? expected_spread : expected_hot;
+    }
+    printf("operation_ns %.1f\n", measure(operation, milliseconds * 1000000));
     /* The queue is not taken down: the process just ends. */
     fflush(stdout);
     _exit(0);

@@ -219,7 +219,11 @@ int main(int argc, char **argv)
     }
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        send_both(eps[0], (how == ALONE) ? NULL : (how == SAME) ? eps[0] : eps[1], bytes);
+        if (how == ALONE) {
+            send_both(eps[0], NULL, bytes);
+        } else {
+            send_both(eps[0], (how == SAME) ? eps[0] : eps[1], bytes);
+        }
     }
     measure(messages, bytes);
     fflush(stdout);

@@ -96,7 +96,10 @@ class Side:
 
 def cell(values):
     middle = statistics.median(values)
-    digits = 0 if middle >= 1000 else 1 if middle >= 10 else 3
+    if middle >= 1000:
+        digits = 0
+    else:
+        digits = 1 if middle >= 10 else 3
     return "%.*f (%.*f to %.*f)" % (digits, middle, digits, min(values), digits, max(values))
 
 

@@ -56,7 +56,9 @@ class Panel:
             self.y_last = math.log10(round_value(max(heights) * 1.05, True))
 
     def x_scale(self, x):
-        return -1 if x < 1 else math.log2(x) if self.bytes_x else math.log10(x)
+        if x < 1:
+            return -1
+        return math.log2(x) if self.bytes_x else math.log10(x)
 
     def place_x(self, x):
         return LEFT + (RIGHT - LEFT) * (x - self.x_first) / (self.x_last - self.x_first)
@@ -100,12 +102,18 @@ def text(kind, x, y, words, anchor="start"):
 def x_axis(panel):
     bottom = panel.top + HEAD + AREA
     span = panel.x_last - panel.x_first
-    step = 1 if span <= 12 else 2 if span <= 24 else 4
+    if span <= 12:
+        step = 1
+    else:
+        step = 2 if span <= 24 else 4
     for x in range(panel.x_first, panel.x_last + 1):
         at = panel.place_x(x)
         yield line("fine" if x % step else "grid", at, panel.top + HEAD, at, bottom)
         if x < 0 or x % step == 0:
-            words = "0" if x < 0 else bytes_text(2 ** x) if panel.bytes_x else value_text(10 ** x)
+            if x < 0:
+                words = "0"
+            else:
+                words = bytes_text(2 ** x) if panel.bytes_x else value_text(10 ** x)
             yield text("tick", at, bottom + 19, words, "middle")
     yield text("unit", (LEFT + RIGHT) / 2, bottom + 42, panel.x_title, "middle")
 

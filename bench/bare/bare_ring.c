@@ -82,7 +82,11 @@ static void open_ring(bool sleeps)
 {
     (void)sleeps;
     messages = BATCH_BYTES / size;
-    messages = (messages < 1) ? 1 : (messages > BATCH_MESSAGES) ? BATCH_MESSAGES : messages;
+    if (messages < 1) {
+        messages = 1;
+    } else if (messages > BATCH_MESSAGES) {
+        messages = BATCH_MESSAGES;
+    }
     ring = mmap(NULL, sizeof(*ring), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     own = aligned_alloc(PAGE, (size + PAGE - 1) / PAGE * PAGE);
     if (ring == MAP_FAILED || own == NULL) {

@@ -41,7 +41,11 @@ static void open_listener(bool sleeps)
 {
     (void)sleeps;
     messages = BATCH_BYTES / message;
-    messages = messages < 1 ? 1 : messages > BATCH_MESSAGES ? BATCH_MESSAGES : messages;
+    if (messages < 1) {
+        messages = 1;
+    } else if (messages > BATCH_MESSAGES) {
+        messages = BATCH_MESSAGES;
+    }
     room = message > ROOM ? message : ROOM;
     buffer = cw_stream_memory(room);
     other = cw_stream_memory(room);

@@ -251,8 +251,10 @@ static unsigned num_children(unsigned number)
 {
     const uint64_t first = (uint64_t)number * TREE_CHILDREN + 1;
 
-    return (first >= num_workers) ? 0 : (first + TREE_CHILDREN <= num_workers) ? TREE_CHILDREN :
-           (unsigned)(num_workers - first);
+    if (first >= num_workers) {
+        return 0;
+    }
+    return (first + TREE_CHILDREN <= num_workers) ? TREE_CHILDREN : (unsigned)(num_workers - first);
 }
 
 /* Leaves tell their parents; whoever has heard all its children tells its own; the root's answer goes down again. */

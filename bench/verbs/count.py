@@ -89,7 +89,10 @@ def wait_for_listener(port):
 def measure(options, test, size, messages, port):
     """Counters of one message, or a sentence."""
     # Starting up asks for more or less, as it comes: only many iterations make that small.
-    few = options.iterations if size <= 8192 else options.iterations // 2 if size <= 65536 else options.iterations // 6
+    if size <= 8192:
+        few = options.iterations
+    else:
+        few = options.iterations // (2 if size <= 65536 else 6)
     many = 4 * few
     results = []
     for number, iterations in enumerate((few, many)):

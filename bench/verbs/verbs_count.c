@@ -121,7 +121,14 @@ static const struct ibv_context_ops *ops_of(const struct ibv_context *context)
 
 static unsigned type_of(const struct ibv_qp *qp)
 {
-    return qp->qp_type == IBV_QPT_RC ? 0 : qp->qp_type == IBV_QPT_UD ? 1 : 2;
+    switch (qp->qp_type) {
+    case IBV_QPT_RC:
+        return 0;
+    case IBV_QPT_UD:
+        return 1;
+    default:
+        return 2;
+    }
 }
 
 static void count_request(const struct ibv_qp *qp, const struct ibv_send_wr *wr)

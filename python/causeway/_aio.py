@@ -394,7 +394,11 @@ class Endpoint:
 
     def __repr__(self) -> str:
         peer, error = self._core.peer, self._core.error
-        state = " closed" if self.closed else " failed: %s" % error if error is not None else ""
+        state = ""
+        if self.closed:
+            state = " closed"
+        elif error is not None:
+            state = " failed: %s" % error
         return "<causeway.Endpoint%s%s>" % (" to %s:%d" % peer if peer is not None else "", state)
 
     @property

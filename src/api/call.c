@@ -238,8 +238,10 @@ static ucs_status_t find_type(const ucp_worker_h worker, const ucp_request_param
     if (type == UCS_MEMORY_TYPE_HOST && !is_given && cw_dt_is_contig(datatype)) {
         return UCS_OK; /* no other range */
     }
-    return (worker->checked_attr == 0) ? UCS_OK
-                                       : check_ranges(type, is_given, datatype, buffer, count, is_given ? 0 : i);
+    if (worker->checked_attr == 0) {
+        return UCS_OK;
+    }
+    return check_ranges(type, is_given, datatype, buffer, count, is_given ? 0 : i);
 }
 
 static CW_NOINLINE bool note_new(ucp_worker_h worker, uintptr_t *noted, uintptr_t granule)

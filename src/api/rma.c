@@ -84,8 +84,10 @@ static CW_INLINE ucs_status_t check(ucp_worker_h worker, const void *buffer, siz
     if (cw_unlikely(!cw_rkey_holds(rkey, address, *length_p))) {
         return out_of_range(rkey, address, *length_p, call);
     }
-    return cw_likely(rkey->key.rights & ((direction == PUT) ? CW_KEY_WRITE : CW_KEY_READ)) ? checked :
-           no_right(direction, call);
+    if (cw_unlikely(!(rkey->key.rights & ((direction == PUT) ? CW_KEY_WRITE : CW_KEY_READ)))) {
+        return no_right(direction, call);
+    }
+    return checked;
 }
 
 /* Slow path; the worker is entered. noinline, with the arguments in their registers: keeps spills out of the fast

@@ -186,7 +186,9 @@ API_TEST(test_n23_16_beside_each_other)
     assert_int_equal(query(pair->rx->worker, 0, "memory", &memory), UCS_OK);
     assert_true(lo.address_length < whole.address_length && memory.address_length < whole.address_length);
     for (int i = 0; i < 6; i++) {
-        eps[i] = ep_to(pair->tx->worker, i % 3 == 0 ? whole.address : i % 3 == 1 ? lo.address : memory.address);
+        const ucp_address_t *const addresses[] = {whole.address, lo.address, memory.address};
+
+        eps[i] = ep_to(pair->tx->worker, addresses[i % 3]);
         assert_string_equal(cw_transport_of(eps[i]), i % 3 == 1 ? "tcp" : "posix"); /* that it would take */
     }
     for (int i = 5; i >= 0; i--) {

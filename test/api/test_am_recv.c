@@ -446,7 +446,7 @@ API_TEST(test_amr30_fetch_of_eager_data_later)
     sink = cw_am_sink_new(pair->rx->worker, CW_AM_KEEP);
     cw_am_install(sink, ID, UCP_AM_FLAG_PERSISTENT_DATA);
     for (int i = 3; i < 3 * SIZES; i++) {
-        size_t length = sizes[i / 3], room = i % 3 == 0 ? length : i % 3 == 1 ? 2 * length : length / 2;
+        size_t length = sizes[i / 3], rooms[] = {length, 2 * length, length / 2}, room = rooms[i % 3];
         struct cw_buffer in = cw_buffer_new(room), out = cw_buffer_new(length);
         struct cw_op send = {0}, fetch = {0};
         size_t fetched;

@@ -150,7 +150,16 @@ static void late_fetch(struct cw_am_sink *sink)
 /* Rooms of a receive for a message: all of it, more, and, which fails or drops, less and nothing. */
 static size_t late_room(size_t length, int kind)
 {
-    return kind == 0 ? length : kind == 1 ? 2 * length : kind == 2 ? length / 2 : 0;
+    switch (kind) {
+    case 0:
+        return length;
+    case 1:
+        return 2 * length;
+    case 2:
+        return length / 2;
+    default:
+        return 0;
+    }
 }
 
 /* AMR-30 with NO_IMM_CMPL of what was announced: the callback comes from progress, in the handler and later, with every

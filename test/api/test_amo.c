@@ -176,24 +176,51 @@ static void run_old(struct atomic *a)
     assert_int_equal(cw_op_wait(a->target->pair, &a->done, "old fetch"), UCS_OK);
 }
 
-static ucs_status_t call_blocking(struct atomic *a, bool fetching)
+static ucs_status_t call_blocking64(struct atomic *a, bool fetching)
 {
     ucp_ep_h ep = a->target->ep;
     ucp_rkey_h key = a->target->key;
     uint64_t address = a->target->address + a->offset;
+
+    if (a->op == UCP_ATOMIC_OP_ADD && !fetching) {
+        return ucp_atomic_add64(ep, a->operand, address, key);
+    }
+    if (a->op == UCP_ATOMIC_OP_ADD) {
+        return ucp_atomic_fadd64(ep, a->operand, address, key, &a->reply);
+    }
+    if (a->op == UCP_ATOMIC_OP_SWAP) {
+        return ucp_atomic_swap64(ep, a->operand, address, key, &a->reply);
+    }
+    return ucp_atomic_cswap64(ep, a->operand, a->swap, address, key, &a->reply);
+}
+
+static ucs_status_t call_blocking32(struct atomic *a, bool fetching, uint32_t *reply)
+{
+    ucp_ep_h ep = a->target->ep;
+    ucp_rkey_h key = a->target->key;
+    uint64_t address = a->target->address + a->offset;
+
+    if (a->op == UCP_ATOMIC_OP_ADD && !fetching) {
+        return ucp_atomic_add32(ep, (uint32_t)a->operand, address, key);
+    }
+    if (a->op == UCP_ATOMIC_OP_ADD) {
+        return ucp_atomic_fadd32(ep, (uint32_t)a->operand, address, key, reply);
+    }
+    if (a->op == UCP_ATOMIC_OP_SWAP) {
+        return ucp_atomic_swap32(ep, (uint32_t)a->operand, address, key, reply);
+    }
+    return ucp_atomic_cswap32(ep, (uint32_t)a->operand, (uint32_t)a->swap, address, key, reply);
+}
+
+static ucs_status_t call_blocking(struct atomic *a, bool fetching)
+{
     uint32_t word = 0;
     ucs_status_t status;
 
     if (a->width == 8) {
-        return a->op == UCP_ATOMIC_OP_ADD && !fetching ? ucp_atomic_add64(ep, a->operand, address, key) :
-               a->op == UCP_ATOMIC_OP_ADD ? ucp_atomic_fadd64(ep, a->operand, address, key, &a->reply) :
-               a->op == UCP_ATOMIC_OP_SWAP ? ucp_atomic_swap64(ep, a->operand, address, key, &a->reply) :
-                                             ucp_atomic_cswap64(ep, a->operand, a->swap, address, key, &a->reply);
+        return call_blocking64(a, fetching);
     }
-    status = a->op == UCP_ATOMIC_OP_ADD && !fetching ? ucp_atomic_add32(ep, (uint32_t)a->operand, address, key) :
-             a->op == UCP_ATOMIC_OP_ADD ? ucp_atomic_fadd32(ep, (uint32_t)a->operand, address, key, &word) :
-             a->op == UCP_ATOMIC_OP_SWAP ? ucp_atomic_swap32(ep, (uint32_t)a->operand, address, key, &word) :
-             ucp_atomic_cswap32(ep, (uint32_t)a->operand, (uint32_t)a->swap, address, key, &word);
+    status = call_blocking32(a, fetching, &word);
     memcpy(&a->reply, &word, 4);
     return status;
 }
@@ -256,7 +283,13 @@ static void run_all(struct cw_pair *pair, struct cw_servant *servant)
                     a.offset = a.width * (1 + cw_random_next(&random) % 100);
                     a.offset -= a.offset > 990 - a.width ? 8 : 0;
                     a.before = i < 2 ? UINT64_MAX : cw_random_next(&random);
-                    a.operand = i < 4 ? 1 : i < 8 && op == UCP_ATOMIC_OP_CSWAP ? a.before : cw_random_next(&random);
+                    if (i < 4) {
+                        a.operand = 1;
+                    } else if (i < 8 && op == UCP_ATOMIC_OP_CSWAP) {
+                        a.operand = a.before;
+                    } else {
+                        a.operand = cw_random_next(&random);
+                    }
                     a.swap = cw_random_next(&random);
                     if (exists(&a)) {
                         atomic_run(&a);

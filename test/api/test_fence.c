@@ -222,7 +222,8 @@ API_TEST(test_flu20_in_two_processes)
     for (int kind = 0; kind < CW_MEMORY_KINDS; kind++) {
         cw_target_open(&target, pair, &servant, (enum cw_memory)kind, CW_MIB);
         for (uint64_t i = 1; i <= 60; i++) {
-            size_t length = i % 3 == 0 ? CW_MIB - 8 : i % 3 == 1 ? 8 : 50000;
+            static const size_t lengths[] = {CW_MIB - 8, 8, 50000};
+            size_t length = lengths[i % 3];
 
             cw_pattern_fill(data, length, i);
             put(&target, data, 0, length, 0);

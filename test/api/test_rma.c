@@ -84,7 +84,8 @@ static size_t cut(struct transfer *t)
     size_t offset = 0, count = 0;
 
     while (count < ENTRIES - 1) {
-        size_t piece = count % 5 == 3 ? 0 : (t->length - offset) / (count % 4 == 0 ? 2 : 7);
+        size_t parts = count % 4 == 0 ? 2 : 7;
+        size_t piece = count % 5 == 3 ? 0 : (t->length - offset) / parts;
 
         t->iov[count].buffer = piece == 0 ? NULL : t->local + offset;
         t->iov[count++].length = piece;
@@ -97,7 +98,14 @@ static size_t cut(struct transfer *t)
 
 static size_t word_of(size_t length)
 {
-    return length % 12 == 0 ? 12 : length % 8 == 0 ? 8 : length % 2 == 0 ? 2 : 1;
+    static const size_t words[] = {12, 8, 2};
+
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (length % words[i] == 0) {
+            return words[i];
+        }
+    }
+    return 1;
 }
 
 /* Whatever attributes the way has. */

@@ -426,7 +426,8 @@ API_TEST(test_rma5_out_of_bounds_of_allocated)
             cw_target_open(&target, pair, NULL, CW_MEMORY_ALLOCATED, 5000);
             attr.field_mask = UCP_MEM_ATTR_FIELD_LENGTH;
             assert_int_equal(ucp_mem_query(target.region.memh, &attr), UCS_OK);
-            address = i == 0 ? target.address - 8 : target.address + attr.length + (i == 3 ? 1 << 30 : 0);
+            address = i == 0 ? target.address - 8 : target.address + attr.length;
+            address += i == 3 ? 1 << 30 : 0;
             forbidden(pair, &target, get, address, i == 2 ? 100000 : 8);
             cw_target_try(&target, 8);
             cw_target_close(&target);

@@ -151,7 +151,9 @@ static void threads(struct cw_pair *pair, enum cw_memory kind, bool one_worker)
         }
         actors[i] = (struct actor){.number = i, .context = sides[i].context, .worker = sides[i].worker, .blob = blob,
                                    .ep = sides[i].ep, .address = (uintptr_t)region.base};
-        actors[i].key = !one_worker ? NULL : i == 0 ? cw_region_key(&region, sides[0].ep) : actors[0].key;
+        if (one_worker) {
+            actors[i].key = i == 0 ? cw_region_key(&region, sides[0].ep) : actors[0].key;
+        }
     }
     cw_helper_start(&helper, owner.worker);
     for (int i = 0; i < THREADS; i++) {
@@ -268,7 +270,8 @@ static void asleep(struct cw_pair *pair, struct actor *actor)
     uint64_t reply = 0;
 
     for (uint64_t i = 0; i < 60; i++) {
-        size_t length = i % 3 == 0 ? 8 : i % 3 == 1 ? 5000 : LENGTH - 8;
+        static const size_t lengths[] = {8, 5000, LENGTH - 8};
+        size_t length = lengths[i % 3];
 
         cw_pattern_fill(out, length, i);
         wait_asleep(pair, ucp_put_nbx(actor->ep, out, length, actor->address + 8, actor->key, &param), "put");

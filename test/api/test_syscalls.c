@@ -33,9 +33,22 @@ static struct board *board;
 static pid_t child;
 static int received;
 
+/* The flags (MSG_*) of a call that sends, 0 for others. */
+static uint64_t flags_of(uint64_t number, const uint64_t *arguments)
+{
+    switch (number) {
+    case SYS_sendto:
+        return arguments[3];
+    case SYS_sendmsg:
+        return arguments[2];
+    default:
+        return 0;
+    }
+}
+
 static void count(uint64_t number, const uint64_t *arguments)
 {
-    const uint64_t flags = (number == SYS_sendto) ? arguments[3] : (number == SYS_sendmsg) ? arguments[2] : 0;
+    const uint64_t flags = flags_of(number, arguments);
     const int sends = number == SYS_sendto || number == SYS_sendmsg || number == SYS_sendmmsg ||
                       number == SYS_write || number == SYS_writev;
 

@@ -113,9 +113,13 @@ static void *call_all(void *argument)
     struct caller *caller = argument;
 
     for (int round = 0; round < caller->rounds && caller->failure == NULL; round++) {
-        caller->failure = !adds(caller, round) ? "an addition failed or did not complete" :
-                          !takes_back(caller, round) ? "what was put did not come back" :
-                          !finds_nothing(caller) ? "a receive without a message, a probe or a fence failed" : NULL;
+        if (!adds(caller, round)) {
+            caller->failure = "an addition failed or did not complete";
+        } else if (!takes_back(caller, round)) {
+            caller->failure = "what was put did not come back";
+        } else if (!finds_nothing(caller)) {
+            caller->failure = "a receive without a message, a probe or a fence failed";
+        }
     }
     if (caller->failure == NULL && !is_flushed(caller, 0)) {
         caller->failure = "the last flush failed or did not complete";

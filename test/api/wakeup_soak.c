@@ -49,8 +49,13 @@ static struct round_plan plan_next(uint64_t *random)
     plan.pause[1] = (dice >> 20) % 4 == 0 ? (unsigned)((dice >> 40) % 4000) : 0;
     for (int i = 0; i < plan.burst; i++) {
         uint64_t kind = cw_random_next(random);
-        size_t limit = kind % 1000 == 0 ? SIZE_MAX_BYTES : kind % 20 == 0 ? 20000 : 200;
+        size_t limit = 200;
 
+        if (kind % 1000 == 0) {
+            limit = SIZE_MAX_BYTES;
+        } else if (kind % 20 == 0) {
+            limit = 20000;
+        }
         plan.sizes[i] = (size_t)((kind >> 16) % limit);
     }
     return plan;

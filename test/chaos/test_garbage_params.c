@@ -231,8 +231,8 @@ static void damage(uint8_t *bytes, size_t length, uint64_t *seed)
     }
     if (cw_random(seed) % 2) {
         length = bytes[CW_ADDRESS_AT_LENGTH] | ((size_t)bytes[CW_ADDRESS_AT_LENGTH + 1] << 8);
-        sum_up(bytes, (length < CW_ADDRESS_HEADER) ? CW_ADDRESS_HEADER :
-                      (length > CW_ADDRESS_MAX) ? CW_ADDRESS_MAX : length);
+        length = (length < CW_ADDRESS_HEADER) ? CW_ADDRESS_HEADER : length;
+        sum_up(bytes, (length > CW_ADDRESS_MAX) ? CW_ADDRESS_MAX : length);
     }
 }
 

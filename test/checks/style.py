@@ -4,13 +4,15 @@
 
 Sources: an SPDX line first (behind #! where there is one), then in src/ a comment of at most 15 lines that tells what
 the file is for; at most 120 columns; no tabs, no blanks at the ends of lines, a line feed at the end and no blank line
-before it. Everywhere: no marks of unfinished work, and no paths that only one machine has.
+before it; in C and Python no conditional operator within another. Everywhere: no marks of unfinished work, and no paths
+that only one machine has.
 In src/ nothing ends the program, installs signal handlers or runs before main; style.txt lists the exceptions (PATH
 NAME REASON), and one that nobody needs any more is an error. Where src/ moves the bytes of programs, what may be long
 is copied by base/bytes.h, which knows where memcpy is slow; memcpy and memmove are for constant lengths, for what two
 ends tell each other when they asked, and for what style.txt lists with its length.
 """
 
+import ast
 import os
 import re
 
@@ -37,6 +39,8 @@ FORBIDDEN = [
 MOVES_BYTES = tuple("src/%s/" % name for name in ("mem", "proto", "tag", "am", "stream", "rma", "rndv", "access", "msg",
                                                   "transport"))
 COPY = re.compile(r"\bmem(?:cpy|move)\(")
+STATEMENT = re.compile(r"\b(if|while|for|switch) *$")
+DIRECTIVE = re.compile(r"^ *#(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
 IS_SHORT = re.compile(r"[A-Z0-9_]+$|.*\bsizeof\(|(.*->)?(hello|reply|address)_length$")
 
 
@@ -100,6 +104,41 @@ def last_argument(text):
     return ""
 
 
+def nested_in(code):
+    """Offsets of each `?` that is within another conditional operator or has one in its condition."""
+    found = []
+    stack = [[False, False, False]]  # per bracket: had a `?`; had one in brackets; is the head of a statement
+    for at, letter in enumerate(code):
+        if letter in "([{":
+            stack.append([False, False, letter == "(" and STATEMENT.search(code[max(0, at - 10):at]) is not None])
+        elif letter in ")]}" and len(stack) > 1:
+            had, had_inside, is_head = stack.pop()
+            if letter == "}":
+                stack[-1][:2] = [False, False]
+            elif not is_head:
+                stack[-1][1] |= had or had_inside
+        elif letter in ";,":
+            stack[-1][:2] = [False, False]
+        elif letter == "?":
+            if stack[-1][1] or any(level[0] for level in stack):
+                found.append(at)
+            stack[-1][0] = True
+    return found
+
+
+def check_nested(path, text, complaints):
+    if path.endswith(".py"):
+        outer = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.IfExp)]
+        numbers = [node.lineno for node in outer if sum(isinstance(inner, ast.IfExp) for inner in ast.walk(node)) > 1]
+    else:
+        code = tree.code_only(text)
+        parts = [(found.start(), found.group()) for found in DIRECTIVE.finditer(code)]  # each is a text of its own
+        parts.append((0, DIRECTIVE.sub(lambda found: re.sub(r"[^\n]", " ", found.group()), code)))
+        numbers = [code.count("\n", 0, start + at) + 1 for start, part in parts for at in nested_in(part)]
+    for number in sorted(set(numbers)):
+        complaints.append("%s:%d: a conditional operator within another" % (path, number))
+
+
 def check_copies(path, text, complaints, exceptions, used):
     code = tree.code_only(text)
     for match in COPY.finditer(code):
@@ -121,6 +160,8 @@ def check(root):
             continue
         if path.endswith(SOURCES) or path == "causeway":
             check_source(path, text, complaints)
+        if path.endswith(C_SOURCES + (".py",)):
+            check_nested(path, text, complaints)
         if path.startswith("src/") and path.endswith((".c", ".h")):
             check_forbidden(path, text, complaints, exceptions, used)
         if path.startswith(MOVES_BYTES) and path.endswith((".c", ".h")):
@@ -161,6 +202,13 @@ SAMPLE = {
     "src/base/signals.c": HEAD + "void f(void)\n{\n    signal(1, g);\n    sigaction(1, a, b);\n}\n",
     "src/base/early.c": HEAD + "__attribute__((constructor)) void f(void);\n",
     "src/base/unsafe.c": HEAD + "void f(void)\n{\n    sprintf(a, b);\n}\n",
+    "test/unit/nested.c": HEAD + "#define A(a) ((a) ? \\\n    1 : (b) ? 2 : 3)\nint a = b ? c : d ? e : f;\n"
+                          "int b = g(c ? 1 : 2) ? 1 : 2;\nint d = c ? 1 : g(e ? 1 : 2);\n",
+    "test/unit/not_nested.c": HEAD + "#define A(a) (a) ? 1 : 2\n#define B(a) (a) ? 1 : 2\n"
+                              "void f(void)\n{\n    if (g(a ? 1 : 2))\n        b = a ? 1 : 2;\n"
+                              "    g(a ? 1 : 2, b ? 1 : 2);\n"
+                              "    h(\"? ?\", '?', a ? 1 : 2); /* ? ? */\n}\n",
+    "tools/nested.py": "# %s\na = 1 if b else 2 if c else 3\nd = 1 if b else 2\n" % SPDX,
     "test/unit/may_exit.c": HEAD + "void f(void)\n{\n    exit(1);\n}\n",
     "test/unit/unfinished.c": HEAD + "/* %s: more */\n" % ("TO" + "DO"),
     "docs/MACHINE.md": "See %s/somebody/file, but a$/home/x or dir/home/x is none.\n" % ("/ho" + "me"),
@@ -172,6 +220,8 @@ EXPECTED = [r"nohead.c: no comment", r"nospdx.c: the first line is no SPDX", r"/
             r"wide.c:5: 122 columns", r"tab.c:5: a tab", r"blank.c:5: blanks", r"end.c: must end", r"ends.c: must end",
             r"ends_program.c:7: exit", r"ends_program.c:8: abort", r"signals.c:7: signal", r"signals.c:8: sigaction",
             r"early.c:5: constructor", r"unsafe.c:7: sprintf", r"unfinished.c:5: a mark", r"MACHINE.md:1: a path",
+            r"unit/nested.c:6: a cond", r"unit/nested.c:7: a cond", r"unit/nested.c:8: a cond",
+            r"unit/nested.c:9: a cond", r"tools/nested.py:2: a cond",
             r"bad.sh: the first line", r"empty.py: empty",
             r"msg/copies.c:10: memcpy\(of\(a,b\)\)", r"msg/copies.c:12: memmove\(a->length\)",
             r"msg/copies.c does not use memcpy\(n\)",

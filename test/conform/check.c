@@ -113,5 +113,8 @@ unsigned cw_scaled(unsigned count)
     const char *text = getenv("CW_TEST_SCALE");
     int divisor = (text != NULL) ? atoi(text) : 1;
 
-    return (divisor <= 1 || count < (unsigned)divisor) ? ((divisor <= 1) ? count : 1) : count / (unsigned)divisor;
+    if (divisor <= 1) {
+        return count;
+    }
+    return (count < (unsigned)divisor) ? 1 : count / (unsigned)divisor;
 }

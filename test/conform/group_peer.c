@@ -107,7 +107,11 @@ static void cut(struct iovec *iov, unsigned count, size_t at, size_t length, uin
 
     for (i = 0; i < count; i++) {
         chance = cw_hash_mix(chance + i);
-        piece = (i + 1 == count) ? length : (chance % 8 == 0) ? 0 : chance % (2 * length / (count - i) + 1);
+        if (i + 1 == count) {
+            piece = length;
+        } else {
+            piece = (chance % 8 == 0) ? 0 : chance % (2 * length / (count - i) + 1);
+        }
         piece = (piece < length) ? piece : length;
         iov[i] = (struct iovec){.iov_base = (piece > 0) ? local + at : NULL, .iov_len = piece};
         at += piece;

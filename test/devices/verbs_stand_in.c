@@ -929,10 +929,12 @@ static enum ibv_wc_status access_peer(const struct qp *qp, const struct send *se
     if (length == 0) {
         return IBV_WC_SUCCESS;
     }
-    there = is_atomic ? reach(to->qp.context, wr->wr.atomic.remote_addr, length, wr->wr.atomic.rkey,
-                              IBV_ACCESS_REMOTE_ATOMIC)
-                      : reach(to->qp.context, wr->wr.rdma.remote_addr, length, wr->wr.rdma.rkey,
-                              (wr->opcode == IBV_WR_RDMA_READ) ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE);
+    if (is_atomic) {
+        there = reach(to->qp.context, wr->wr.atomic.remote_addr, length, wr->wr.atomic.rkey, IBV_ACCESS_REMOTE_ATOMIC);
+    } else {
+        there = reach(to->qp.context, wr->wr.rdma.remote_addr, length, wr->wr.rdma.rkey,
+                      (wr->opcode == IBV_WR_RDMA_READ) ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE);
+    }
     if (there == NULL) {
         return IBV_WC_REM_ACCESS_ERR;
     }

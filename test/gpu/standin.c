@@ -687,7 +687,11 @@ static void tell(const struct range *range, int attribute, void *data)
         *(cuda_context *)data = (range == NULL) ? NULL : range->context;
         break;
     case CUDA_POINTER_MEMORY_TYPE:
-        *(unsigned *)data = (range == NULL) ? 0 : (range->kind >= PINNED) ? CUDA_MEMORY_HOST : CUDA_MEMORY_DEVICE;
+        if (range == NULL) {
+            *(unsigned *)data = 0;
+        } else {
+            *(unsigned *)data = (range->kind >= PINNED) ? CUDA_MEMORY_HOST : CUDA_MEMORY_DEVICE;
+        }
         break;
     case CUDA_POINTER_BUFFER_ID:
         *(unsigned long long *)data = (range == NULL) ? 0 : range->id;

@@ -106,7 +106,10 @@ static unsigned type_of(const struct range *range)
     if (major() < 6) {
         return range->kind < PINNED;
     }
-    return (range->kind == MANAGED) ? 3 : (range->kind >= PINNED) ? 1 : 2;
+    if (range->kind == MANAGED) {
+        return 3;
+    }
+    return (range->kind >= PINNED) ? 1 : 2;
 }
 
 /* A success, whatever the address. Contexts and mappings are not supported, and numbers of buffers have 32 bits, flags

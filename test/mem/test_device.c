@@ -115,8 +115,13 @@ static struct memory memory_new(size_t length, enum place place)
 {
     struct memory memory = {.place = place};
 
-    memory.ptr = (place == GPU) ? device_alloc(length + 1)
-                                : (place == MANAGED) ? device_alloc_managed(length + 1) : malloc(length + 1);
+    if (place == GPU) {
+        memory.ptr = device_alloc(length + 1);
+    } else if (place == MANAGED) {
+        memory.ptr = device_alloc_managed(length + 1);
+    } else {
+        memory.ptr = malloc(length + 1);
+    }
     assert_non_null(memory.ptr);
     return memory;
 }
@@ -240,10 +245,20 @@ API_TEST_WITH(test_tag_messages_of_all_sizes, setup, teardown)
     cw_pair_close(pair);
 }
 
+enum { ENTRIES = 5 };
+
+/* The length of entry k, of `left` bytes: entry `empty` has none, the last one the rest, any other a share. */
+static size_t part_of(size_t left, size_t k, size_t empty, size_t shares)
+{
+    if (k == empty) {
+        return 0;
+    }
+    return k == ENTRIES - 1 ? left : left / shares;
+}
+
 /* OPA-19: several entries of one message, of the GPU all of them. */
 API_TEST_WITH(test_tag_messages_of_several_entries, setup, teardown)
 {
-    enum { ENTRIES = 5 };
     ucp_dt_iov_t from_iov[ENTRIES], to_iov[ENTRIES];
     ucp_request_param_t send, recv;
     ucs_status_ptr_t sent, received;
@@ -254,12 +269,12 @@ API_TEST_WITH(test_tag_messages_of_several_entries, setup, teardown)
         size_t a = 0, b = 0;
 
         for (size_t k = 0; k < ENTRIES; k++) { /* other borders here than there, and some of no bytes */
-            size_t left = sizes[i] - a, part = k == 1 ? 0 : k == ENTRIES - 1 ? left : left / 3;
+            size_t left = sizes[i] - a, part = part_of(left, k, 1, 3);
 
             from_iov[k] = (ucp_dt_iov_t){.buffer = part > 0 ? from.ptr + a : NULL, .length = part};
             a += part;
             left = sizes[i] - b;
-            part = k == 2 ? 0 : k == ENTRIES - 1 ? left : left / 2;
+            part = part_of(left, k, 2, 2);
             to_iov[k] = (ucp_dt_iov_t){.buffer = to.ptr + b, .length = part};
             b += part;
         }

@@ -39,11 +39,22 @@ static struct ep *by_id(uint64_t id)
     return NULL;
 }
 
+/* That an operation needs. */
+static uint64_t rights_for(const struct op *op)
+{
+    switch (op->kind) {
+    case GET:
+        return FI_REMOTE_READ;
+    case PUT:
+        return FI_REMOTE_WRITE;
+    default:
+        return FI_REMOTE_READ | FI_REMOTE_WRITE;
+    }
+}
+
 static char *find_memory(const struct op *op)
 {
-    const uint64_t rights = (op->kind == GET)   ? FI_REMOTE_READ
-                            : (op->kind == PUT) ? FI_REMOTE_WRITE
-                                                : FI_REMOTE_READ | FI_REMOTE_WRITE;
+    const uint64_t rights = rights_for(op);
     const struct ep *to = by_id(op->to);
     uint64_t offset;
     unsigned i;

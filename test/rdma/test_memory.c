@@ -112,7 +112,10 @@ static void limited(struct pair *pair)
         _exit(4);
     }
     const int why = errno;
-    _exit(ibv_reg_mr(pd, memory, 64 << 10, REMOTE_WRITE) == NULL ? 5 : why == ENOMEM ? 0 : 6);
+    if (ibv_reg_mr(pd, memory, 64 << 10, REMOTE_WRITE) == NULL) {
+        _exit(5);
+    }
+    _exit(why == ENOMEM ? 0 : 6);
 }
 
 TEST(test_locked_limit)
@@ -308,11 +311,9 @@ static bool late_write(struct pair *pair, int (*revoke)(struct pair *pair), cons
     const bool end_is_seen = memcmp(before, pair->b.memory, LENGTH) == 0;
     while (cw_verbs_wait(pair->a.send_cq, &wc, 2000) && wc.status == IBV_WC_SUCCESS) {
     }
-    print_message("%s took %.0f us; late writes: %s; the writer is told: %s, %.2f s later\n", what, (end - begin) * 1e6,
-                  !late         ? "none"
-                  : end_is_seen ? "for a while"
-                                : "no end",
-                  ibv_wc_status_str(wc.status), pair_seconds() - end);
+    const char *how_long = end_is_seen ? "for a while" : "no end";
+    print_message("%s took %.0f us; late writes: %s; the writer gets: %s, %.2f s later\n", what, (end - begin) * 1e6,
+                  late ? how_long : "none", ibv_wc_status_str(wc.status), pair_seconds() - end);
     free(before);
     return late;
 }

@@ -38,7 +38,10 @@ static const char *transports(void)
 {
     const char *names = getenv("CW_SIM_TLS");
 
-    return (names == NULL) ? (has_devices() ? "simrdma" : "sim") : names;
+    if (names != NULL) {
+        return names;
+    }
+    return has_devices() ? "simrdma" : "sim";
 }
 
 /* CW_SIM_RDMA with CW_SIM_TLS=simrdma,sim: one device of each. */
@@ -105,7 +108,11 @@ static struct cw_sim_knobs with_lanes(const struct cw_sim_knobs *knobs, uint64_t
 {
     struct cw_sim_knobs changed = *knobs;
 
-    changed.num_devices = has_both() ? 1 : has_failover() ? 2 + (unsigned)(seed % 2) : 1 + (unsigned)(seed % 3);
+    if (has_both()) {
+        changed.num_devices = 1;
+    } else {
+        changed.num_devices = has_failover() ? 2 + (unsigned)(seed % 2) : 1 + (unsigned)(seed % 3);
+    }
     changed.max_placed = 300 + cw_hash_mix(seed) % 5000;
     changed.chance[CW_SIM_NO_COPIES] = CW_SIM_ALWAYS;
     if (has_failover() && changed.max_bcopy < 144) {

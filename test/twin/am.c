@@ -232,7 +232,11 @@ static void handlers(void)
     open_all();
     for (mask = 0; mask < 18; mask++) {
         memset(&param, TWIN_FILL, sizeof(param));
-        param.field_mask = mask < 16 ? mask : mask == 16 ? (TWIN_UNKNOWN | 5) : ~UINT64_C(0xf);
+        if (mask < 16) {
+            param.field_mask = mask;
+        } else {
+            param.field_mask = mask == 16 ? (TWIN_UNKNOWN | 5) : ~UINT64_C(0xf);
+        }
         param.id = (mask & 1) || mask == 16 ? 3 : param.id;
         param.flags = (mask & 2) ? 0 : param.flags;
         param.cb = (mask & 4) || mask == 16 ? handle : param.cb;

@@ -132,7 +132,11 @@ static void query(void)
     int i;
 
     for (i = 0; i < 18; i++) {
-        mask = i < 16 ? (uint64_t)i : i == 16 ? TWIN_UNKNOWN : TWIN_UNKNOWN | 0xf;
+        if (i < 16) {
+            mask = (uint64_t)i;
+        } else {
+            mask = i == 16 ? TWIN_UNKNOWN : TWIN_UNKNOWN | 0xf;
+        }
         memset(&attr, TWIN_FILL, sizeof(attr));
         attr.field_mask = mask;
         status = ucp_context_query(context, &attr);

@@ -54,7 +54,13 @@ static ucs_status_t say(struct twin_pair *pair, ucp_ep_h ep)
     memset(in, 0, sizeof(in));
     sent = twin_wait(pair, ucp_tag_send_nb(ep, out, sizeof(out), byte, 5, twin_done));
     got = twin_wait(pair, received);
-    return sent != UCS_OK ? sent : got != UCS_OK ? got : strcmp(in, out) == 0 ? UCS_OK : UCS_ERR_LAST;
+    if (sent != UCS_OK) {
+        return sent;
+    }
+    if (got != UCS_OK) {
+        return got;
+    }
+    return strcmp(in, out) == 0 ? UCS_OK : UCS_ERR_LAST;
 }
 
 /* Both modes of closing, after which the pair has to go on. */
@@ -232,7 +238,11 @@ static void change(void)
 
     twin_pair_open(&pair, UCP_FEATURE_TAG | UCP_FEATURE_STREAM, UCP_ERR_HANDLING_MODE_NONE);
     for (bit = -1; bit < 14; bit++) {
-        mask = bit < 0 ? 0 : bit < 10 ? UINT64_C(1) << bit : UINT64_C(1) << (bit + 30);
+        if (bit < 0) {
+            mask = 0;
+        } else {
+            mask = UINT64_C(1) << (bit < 10 ? bit : bit + 30);
+        }
         if (bit == 5 || bit == 6) {
             continue;
         }

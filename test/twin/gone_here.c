@@ -181,7 +181,7 @@ static void own(const struct twin_scenario *scenario)
     ucp_address_t *address;
     ucs_status_ptr_t posted;
     ucs_status_t status, closed = UCS_OK;
-    const char *now;
+    const char *now, *result;
 
     context = twin_context(FEATURES);
     open_side(&sides[0]);
@@ -204,10 +204,13 @@ static void own(const struct twin_scenario *scenario)
         closed = close_ep(&sides[0], scenario->way == FORCED);
         progress_first();
     }
-    twin_tell("%s: %s, %s%s, told %s, close %s", scenario->name, now,
-              UCS_PTR_IS_PTR(posted) && calls == 0 ? "no callback"
-                                                   : twin_status(calls > 0 ? called_status : UCS_PTR_STATUS(posted)),
-              calls > 1 ? " twice" : "", told > 0 ? twin_status(told_status) : "nothing", twin_status(closed));
+    if (UCS_PTR_IS_PTR(posted) && calls == 0) {
+        result = "no callback";
+    } else {
+        result = twin_status(calls > 0 ? called_status : UCS_PTR_STATUS(posted));
+    }
+    twin_tell("%s: %s, %s%s, told %s, close %s", scenario->name, now, result, calls > 1 ? " twice" : "",
+              told > 0 ? twin_status(told_status) : "nothing", twin_status(closed));
 }
 
 static void die(const struct twin_scenario *scenario)

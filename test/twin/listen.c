@@ -109,6 +109,7 @@ static void listeners(void)
     } asked[] = {{"loopback", &any, sizeof(any)},      {"IPv6", &six, sizeof(six)},
                  {"no family", &local, sizeof(local)}, {"nothing", NULL, 0},
                  {"foreign", &far, sizeof(far)},       {"short", &any, 4}};
+    static const uint64_t masks[] = {0, 1, ~UINT64_C(1)};
     ucp_listener_attr_t attr;
     ucp_listener_h first;
     ucs_status_t status;
@@ -140,7 +141,7 @@ static void listeners(void)
     twin_tell("in use: %s", twin_status(listen_on(5, &any, sizeof(any), true)));
     for (i = 0; i < 3; i++) {
         memset(&attr, TWIN_FILL, sizeof(attr));
-        attr.field_mask = i == 0 ? 0 : i == 1 ? 1 : ~UINT64_C(1);
+        attr.field_mask = masks[i];
         status = ucp_listener_query(first, &attr);
         twin_tell_filled(i == 1 ? "query" : "query of nothing", status, &attr, fields, 1);
     }

@@ -15,6 +15,7 @@ static char *area;
 static void tell_region(const char *what, ucp_context_h context, const ucp_mem_map_params_t *params, ucp_mem_h memh)
 {
     bool given = (params->field_mask & UCP_MEM_MAP_PARAM_FIELD_ADDRESS) != 0;
+    const char *address;
     ucp_mem_attr_t attr;
     ucs_status_t status;
     void *buffer;
@@ -23,11 +24,9 @@ static void tell_region(const char *what, ucp_context_h context, const ucp_mem_m
     memset(&attr, TWIN_FILL, sizeof(attr));
     attr.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS | UCP_MEM_ATTR_FIELD_LENGTH | UCP_MEM_ATTR_FIELD_MEM_TYPE;
     status = ucp_mem_query(memh, &attr);
+    address = given && params->address == attr.address ? "as given" : "another";
     twin_tell("%s: query %s, address %s, type %d", what, twin_status(status),
-              attr.address == NULL                       ? "none"
-              : given && params->address == attr.address ? "as given"
-                                                         : "another",
-              (int)attr.mem_type);
+              attr.address == NULL ? "none" : address, (int)attr.mem_type);
     twin_tell("%s: long enough %d, empty %d", what, attr.length >= (params->length > (1 << 30) ? 0 : params->length),
               attr.length == 0);
     status = ucp_rkey_pack(context, memh, &buffer, &size);
@@ -55,6 +54,7 @@ static void map(ucp_context_h context, const char *what, const ucp_mem_map_param
 static void masks(void)
 {
     const char *const kinds[] = {"area", "null", "odd"};
+    char *const addresses[] = {area, NULL, area + 1};
     ucp_context_h context = twin_context(UCP_FEATURE_RMA);
     ucp_mem_map_params_t params;
     unsigned mask, flags, kind;
@@ -68,10 +68,7 @@ static void masks(void)
                      length += LENGTH / 2 - 1) {
                     memset(&params, TWIN_FILL, sizeof(params));
                     params.field_mask = mask;
-                    params.address = (mask & UCP_MEM_MAP_PARAM_FIELD_ADDRESS) ? (kind == 0   ? area
-                                                                                 : kind == 1 ? NULL
-                                                                                             : area + 1)
-                                                                                 : params.address;
+                    params.address = (mask & UCP_MEM_MAP_PARAM_FIELD_ADDRESS) ? addresses[kind] : params.address;
                     params.length = (mask & UCP_MEM_MAP_PARAM_FIELD_LENGTH) ? length : params.length;
                     params.flags = (mask & UCP_MEM_MAP_PARAM_FIELD_FLAGS) ? flags : params.flags;
                     params.prot = (mask & UCP_MEM_MAP_PARAM_FIELD_PROT) ? UCP_MEM_MAP_PROT_REMOTE_READ : params.prot;
@@ -171,7 +168,11 @@ static void query(void)
 
     twin_need(ucp_mem_map(context, &params, &memh) == UCS_OK, "ucp_mem_map");
     for (i = 0; i < 10; i++) {
-        mask = i < 8 ? (uint64_t)i : i == 8 ? ~UINT64_C(7) : ~UINT64_C(0);
+        if (i < 8) {
+            mask = (uint64_t)i;
+        } else {
+            mask = i == 8 ? ~UINT64_C(7) : ~UINT64_C(0);
+        }
         memset(&attr, TWIN_FILL, sizeof(attr));
         attr.field_mask = mask;
         status = ucp_mem_query(memh, &attr);

@@ -343,7 +343,11 @@ static ucs_status_t unpack(void *state, size_t offset, const void *src, size_t l
 
 static void finish(void *state)
 {
-    note(state == (void *)1 ? 'f' : state == (void *)2 ? 'F' : '?');
+    if (state == (void *)1) {
+        note('f');
+    } else {
+        note(state == (void *)2 ? 'F' : '?');
+    }
 }
 
 static void generic(void)

@@ -161,6 +161,7 @@ static void short_buffers(void)
                                      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
                                      UCP_OP_ATTR_FIELD_REQUEST | UCP_OP_ATTR_FIELD_CALLBACK};
     static const size_t capacities[] = {0, 1, 7, 2999, 3001, OP_BYTES - 1};
+    static const char *const names[] = {[EXPECTED] = "expected", [UNEXPECTED] = "unexpected", [PROBED] = "probed"};
     enum way way;
     size_t i, k, c;
 
@@ -169,10 +170,7 @@ static void short_buffers(void)
         for (i = 0; i < TWIN_COUNT(masks); i++) {
             for (k = 0; k < TWIN_COUNT(lengths); k++) {
                 for (c = 0; c < TWIN_COUNT(capacities); c++) {
-                    one(way == EXPECTED     ? "expected"
-                        : way == UNEXPECTED ? "unexpected"
-                                            : "probed",
-                        0, masks[i], lengths[k], capacities[c], way, false);
+                    one(names[way], 0, masks[i], lengths[k], capacities[c], way, false);
                 }
             }
         }
@@ -232,14 +230,15 @@ static void memory_values(void)
     size_t i;
 
     open_all();
-    for (i = 0; i < TWIN_COUNT(types) + 3; i++) {
+    const ucp_mem_h regions[] = {NULL, memh[1], memh[0]};
+    for (i = 0; i < TWIN_COUNT(types) + TWIN_COUNT(regions); i++) {
         op_set(&send, &pair, i < TWIN_COUNT(types) ? UCP_OP_ATTR_FIELD_MEMORY_TYPE : UCP_OP_ATTR_FIELD_MEMH, OP_SEND,
                NULL);
         op_set(&recv, &pair, 0, OP_RECV, NULL);
         if (i < TWIN_COUNT(types)) {
             send.param.memory_type = (ucs_memory_type_t)types[i];
         } else {
-            send.param.memh = i == TWIN_COUNT(types) ? NULL : i == TWIN_COUNT(types) + 1 ? memh[1] : memh[0];
+            send.param.memh = regions[i - TWIN_COUNT(types)];
         }
         if (i < TWIN_COUNT(types) && types[i] != 0 && types[i] < 6) {
             continue; /* memory of another kind than it is: nobody can say */

@@ -160,7 +160,11 @@ static void query_with(ucp_context_h context, const char *name)
     int i;
 
     for (i = 0; i < 66; i++) {
-        mask = i < 64 ? (uint64_t)i : i == 64 ? TWIN_UNKNOWN : TWIN_UNKNOWN | 0x3f;
+        if (i < 64) {
+            mask = (uint64_t)i;
+        } else {
+            mask = i == 64 ? TWIN_UNKNOWN : TWIN_UNKNOWN | 0x3f;
+        }
         memset(&attr, TWIN_FILL, sizeof(attr));
         attr.field_mask = mask;
         attr.address_flags =

@@ -377,7 +377,9 @@ TEST_WITH(test_refused_is_not_kept, setup, teardown)
     const struct cw_list *kept_list = &worker->am->retained;
 
     for (unsigned i = 0; i < 3; i++) {
-        answer = (i == 0) ? UCS_INPROGRESS : (i == 1) ? UCS_ERR_NO_MEMORY : UCS_OK;
+        static const ucs_status_t answers[] = {UCS_INPROGRESS, UCS_ERR_NO_MEMORY, UCS_OK};
+
+        answer = answers[i];
         feed_eager(am_of(KEEPER, 0, 3), 8, 3, 10);
         assert_int_equal(cw_list_empty(kept_list), i != 0);
         if (i == 0) {

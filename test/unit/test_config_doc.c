@@ -103,8 +103,10 @@ static const char *const titles[CW_GROUP_COUNT] = {[CW_GROUP_CONTEXT] = "Context
 static void add_cell(struct cw_text *doc, const char *text)
 {
     for (; *text != '\0'; ++text) {
-        cw_text_add(doc, (*text == '|') ? "\\" : (*text == '<') ? "&lt;" : "");
-        if (*text != '<') {
+        if (*text == '<') {
+            cw_text_add(doc, "&lt;");
+        } else {
+            cw_text_add(doc, (*text == '|') ? "\\" : "");
             cw_text_add_bytes(doc, text, 1);
         }
     }

@@ -192,7 +192,11 @@ static inline void request_done(void *handle, ucs_status_t status, void *user_da
 {
     (void)handle;
     order[order_length++] = *(const char *)user_data;
-    order[order_length++] = (status == UCS_OK) ? '+' : (status == UCS_ERR_CANCELED) ? 'c' : '-';
+    if (status == UCS_OK) {
+        order[order_length++] = '+';
+    } else {
+        order[order_length++] = (status == UCS_ERR_CANCELED) ? 'c' : '-';
+    }
 }
 
 /* The program gave the handle back: the request goes to the pool when it ends. */

@@ -229,7 +229,11 @@ TEST(keys_have_a_total_order)
         for (j = 0; j < 7; j++) {
             const int result = cw_rkey_compare(&keys[i], &keys[j]);
 
-            assert_true((i < j) ? result < 0 : (i > j) ? result > 0 : result == 0);
+            if (i < j) {
+                assert_true(result < 0);
+            } else {
+                assert_true((i > j) ? result > 0 : result == 0);
+            }
         }
     }
 }

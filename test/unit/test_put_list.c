@@ -102,7 +102,10 @@ TEST(test_refused)
 
         begin_with(
             is_right ? UCP_MEM_MAP_PROT_REMOTE_READ : UCP_MEM_MAP_PROT_REMOTE_READ | UCP_MEM_MAP_PROT_REMOTE_WRITE, 0);
-        token = rkey->key.token ^ (is_outside || is_right ? 0 : i % 2 == 0 ? 1 : rkey->key.token);
+        token = rkey->key.token;
+        if (!is_outside && !is_right) {
+            token ^= i % 2 == 0 ? 1 : rkey->key.token;
+        }
         put_element(0, base() + 20, 8);
         if (is_outside) {
             put_element(1, outside[i].address, outside[i].length);
@@ -152,13 +155,15 @@ TEST(test_lists_that_lie)
         end(0);
     }
     for (int i = 0; i < 4; i++) { /* bytes that the list does not speak of, or without a list */
+        static const size_t lengths[] = {8, 7, 9, 8};
+
         begin();
         token = rkey->key.token;
         put_element(0, base(), 8);
         if (i > 0) {
             feed_list(token, 1);
         }
-        assert_int_equal(place(token ^ (i == 3), i == 1 ? 7 : i == 2 ? 9 : 8), 0);
+        assert_int_equal(place(token ^ (i == 3), lengths[i]), 0);
         check_rest(0, 0);
         end(0);
     }

@@ -210,7 +210,19 @@ TEST_WITH(test_ids_are_used_once, set_up, tear_down)
         synced(6, 1);
         first_piece(NUMBER, 8);
         assert_int_equal(ep->state, CW_EP_OPEN);
-        (i == 0) ? announce(5) : (i == 1) ? synced(6, 1) : (i == 2) ? first_piece(NUMBER + 1, 8) : announce(8);
+        switch (i) {
+        case 0:
+            announce(5);
+            break;
+        case 1:
+            synced(6, 1);
+            break;
+        case 2:
+            first_piece(NUMBER + 1, 8);
+            break;
+        default:
+            announce(8);
+        }
         assert_int_equal(ep->state, CW_EP_FAILED);
         assert_int_equal(ep->status, UCS_ERR_IO_ERROR);
         if (i < 3) {

@@ -57,16 +57,21 @@ TEST(test_an_answer_to_nothing_costs_the_connection)
 
 TEST(test_a_wrong_ready_costs_the_connection)
 {
+    const uint32_t modes[] = {0, 0, htole32(3), UINT32_MAX, htole32(2), htole32(2), htole32(2), htole32(2)};
+    const uint32_t pairs[] = {[6] = UINT32_MAX, [7] = htole32(CW_CLAIM_PAIRS)};
     struct cw_wire_rndv_ready ready;
     ucs_status_ptr_t request;
 
     for (int i = 0; i < 8; i++) {
         begin();
         ready = ready_for(announce(&request));
-        ready.piece = i == 0 ? 0 : i == 4 ? htole32(1) : ready.piece;
-        ready.mode = i == 1 ? 0 : i == 2 ? htole32(3) : i == 3 ? UINT32_MAX : i >= 4 ? htole32(2) : ready.mode;
+        ready.piece = i == 0 ? 0 : ready.piece;
+        ready.piece = i == 4 ? htole32(1) : ready.piece;
+        if (i > 0) {
+            ready.mode = modes[i];
+        }
         ready.address = i >= 5 ? htole64(4096) : 0; /* copies: there is no such thing on this connection */
-        ready.pair = i == 6 ? UINT32_MAX : i == 7 ? htole32(CW_CLAIM_PAIRS) : 0;
+        ready.pair = pairs[i];
         feed_ready(ready);
         end(0);
         assert_true(finish(request) < 0);

@@ -96,10 +96,11 @@ static uint8_t id_of(const struct ring *ring, uint64_t n)
 
 static uint64_t word_of(const struct ring *ring, uint64_t n, size_t length, size_t i)
 {
+    static const uint64_t lengths[] = {8, 300, UINT32_MAX};
     const uint32_t lap = (uint32_t)(n / 16 + i);
 
     if (ring->words) { /* of some lap to come, as a short, a long, a last or an open packet has it */
-        return shm_stamp(lap) + (((uint64_t)(i % 3 == 0 ? 8 : i % 3 == 1 ? 300 : UINT32_MAX)) << 16) + 0x105;
+        return shm_stamp(lap) + (lengths[i % 3] << 16) + 0x105;
     }
     return mix(ring->seed ^ (n << 20) ^ length) + i * 0x9e3779b97f4a7c15u;
 }

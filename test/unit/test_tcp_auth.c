@@ -509,6 +509,7 @@ static void test_bad_settings(void **state)
 {
     static char missing[] = "/nonexistent/key", directory[] = "/tmp";
     char short_file[64], long_file[64], text[4098];
+    char *const files[] = {missing, directory, short_file, long_file, key_file};
     struct node node;
     unsigned i;
 
@@ -521,8 +522,7 @@ static void test_bad_settings(void **state)
     for (i = 0; i < 5; i++) {
         node_configure(&node);
         log_lines = 0;
-        node.config.auth_key_file = (i == 0) ? missing : (i == 1) ? directory : (i == 2) ? short_file :
-                                    (i == 3) ? long_file : key_file;
+        node.config.auth_key_file = files[i];
         assert_int_equal(chmod(key_file, (i == 4) ? 0640 : 0600), 0);
         assert_int_equal(node_try_open(&node, NULL), UCS_ERR_INVALID_PARAM);
         assert_int_equal(log_lines, 1);

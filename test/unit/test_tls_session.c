@@ -119,7 +119,10 @@ static void pass(struct session *from, struct session *to)
     memcpy(other, out, LARGE);
     while (have < LARGE || sent < LARGE) {
         length = (length > LARGE - sent) ? LARGE - sent : length;
-        ret = (sent < LARGE) ? cw_tls_write(from->tls, ((turns++ & 1) ? other : out) + sent, length) : -EAGAIN;
+        ret = -EAGAIN;
+        if (sent < LARGE) {
+            ret = cw_tls_write(from->tls, ((turns++ & 1) ? other : out) + sent, length);
+        }
         if (ret > 0) {
             sent += (size_t)ret;
             length = 1 + sent % 29000;

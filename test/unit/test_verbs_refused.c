@@ -340,7 +340,11 @@ static void random_traffic(unsigned conns, unsigned most_live, unsigned rounds)
             }
             kinds[count] = (enum kind)(rand() % KINDS);
             are_bad[count] = rand() % 8 == 0;
-            target = target_at(1 - side, (kinds[count] == ADD) ? 0 : (kinds[count] == GET) ? 1 : 2);
+            if (kinds[count] == ADD) {
+                target = target_at(1 - side, 0);
+            } else {
+                target = target_at(1 - side, (kinds[count] == GET) ? 1 : 2);
+            }
             target.key.word[0] ^= are_bad[count] ? 0x5a00 : 0;
             if (!are_bad[count] && (kinds[count] == PUT_BCOPY || kinds[count] == PUT_SHORT)) {
                 written[side]++;

@@ -255,6 +255,7 @@ static ucs_status_t come(const struct cw_lane_hello *hello)
 TEST_WITH(lying_hellos_open_no_lane, set_up, tear_down)
 {
     struct ucp_ep *ep = open_with_token();
+    static const uint8_t lanes[] = {0, CW_MAX_LANES + 1, 4};
     struct cw_lane_hello right = {.source_uid = OURS + 1, .target_uid = OURS, .number = 7, .lane = 2}, lie;
     uint8_t bytes[CW_LANE_HELLO_LENGTH], reply[CW_HELLO_MAX];
     size_t length, bit;
@@ -271,7 +272,9 @@ TEST_WITH(lying_hellos_open_no_lane, set_up, tear_down)
         lie.source_uid += i == 0;
         lie.target_uid += i == 1;
         lie.number ^= i == 2;
-        lie.lane = (i == 3) ? 0 : (i == 4) ? CW_MAX_LANES + 1 : (i == 5) ? 4 : lie.lane; /* 3 are wanted */
+        if (i >= 3 && i <= 5) { /* 3 are wanted */
+            lie.lane = lanes[i - 3];
+        }
         lie.generation += i == 6;
         assert_int_equal(come(&lie), UCS_ERR_REJECTED);
     }

@@ -63,9 +63,14 @@ static const char *fit_routes(const struct cw_verbs_iface *iface, const struct c
     }
     (void)cw_verbs_pair_on(&iface->local, iface->port.net_devices, peer, devices, our_gid, peer_gid);
     kind = is_global[*peer_gid] ? routes[*peer_gid].kind : CW_ROUTE_UNKNOWN;
-    return (kind == CW_ROUTE_NONE)   ? "there is no route to its address (GID)"
-           : (kind == CW_ROUTE_DOWN) ? "the interface towards its address (GID) has no carrier"
-                                     : NULL;
+    switch (kind) {
+    case CW_ROUTE_NONE:
+        return "there is no route to its address (GID)";
+    case CW_ROUTE_DOWN:
+        return "the interface towards its address (GID) has no carrier";
+    default:
+        return NULL;
+    }
 }
 
 /* Returns NULL, or why the peer is unreachable. Does not query the routing table: that takes system calls, and the core

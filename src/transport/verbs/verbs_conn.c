@@ -531,9 +531,14 @@ void cw_verbs_conn_say(struct cw_verbs_conn *conn, uint32_t word)
 
 static const char *failure_text(const struct cw_verbs_iface *iface, const struct ibv_wc *wc)
 {
-    return (wc->status == IBV_WC_RETRY_EXC_ERR)       ? "no acknowledgement (UCX_RC_TIMEOUT, UCX_RC_RETRY_COUNT)"
-           : (wc->status == IBV_WC_RNR_RETRY_EXC_ERR) ? "the peer posted no receives (UCX_RC_RNR_RETRY_COUNT)"
-                                                      : iface->lib->wc_status_str(wc->status);
+    switch (wc->status) {
+    case IBV_WC_RETRY_EXC_ERR:
+        return "no acknowledgement (UCX_RC_TIMEOUT, UCX_RC_RETRY_COUNT)";
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+        return "the peer posted no receives (UCX_RC_RNR_RETRY_COUNT)";
+    default:
+        return iface->lib->wc_status_str(wc->status);
+    }
 }
 
 /* The status for the accesses: only the first failed request has the cause, and only a refusal concerns the access

@@ -38,7 +38,10 @@ void cw_verbs_gid_text(const uint8_t gid[16], char text[CW_VERBS_GID_TEXT])
 
 static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high)
 {
-    return (value < low) ? low : (value > high) ? high : value;
+    if (value < low) {
+        return low;
+    }
+    return (value > high) ? high : value;
 }
 
 /* The exponent n, 1 to 31, of a timeout of 4.096 us * 2^n. */
@@ -251,9 +254,14 @@ static void find_pkey(const struct cw_verbs_library *lib, struct ibv_context *co
 
 static const char *state_text(enum ibv_port_state state)
 {
-    return (state == IBV_PORT_DOWN)   ? "it is down"
-           : (state == IBV_PORT_INIT) ? "no subnet manager has set it up"
-                                      : "it is not active yet";
+    switch (state) {
+    case IBV_PORT_DOWN:
+        return "it is down";
+    case IBV_PORT_INIT:
+        return "no subnet manager has set it up";
+    default:
+        return "it is not active yet";
+    }
 }
 
 static void check_port(const struct cw_verbs_library *lib, struct ibv_context *context, const char *device,

@@ -152,6 +152,22 @@ static ucs_status_t domain_reg(struct cw_domain *super, void *address, size_t le
 }
 
 /* Address and offset must agree modulo the page size; they do, as the dma-buf begins at a page. */
+/* Of a registration of a dma-buf that failed with this errno. */
+static ucs_status_t dmabuf_status(int error)
+{
+    switch (error) {
+    case ENOMEM:
+    case EAGAIN:
+        return UCS_ERR_NO_MEMORY;
+    case EOPNOTSUPP:
+    case ENOSYS:
+    case EPROTONOSUPPORT:
+        return UCS_ERR_UNSUPPORTED;
+    default:
+        return UCS_ERR_INVALID_ADDR;
+    }
+}
+
 static ucs_status_t domain_reg_dmabuf(struct cw_domain *super, const struct cw_md_dmabuf *dmabuf, void *address,
                                       size_t length, unsigned rights, struct cw_memh **memh_p)
 {
@@ -165,9 +181,7 @@ static ucs_status_t domain_reg_dmabuf(struct cw_domain *super, const struct cw_m
     memh->mr = domain->lib->reg_dmabuf_mr(domain->pd, dmabuf->offset, length, (uintptr_t)address, dmabuf->fd,
                                           verbs_rights(rights));
     if (memh->mr == NULL) {
-        status = (errno == ENOMEM || errno == EAGAIN)                                   ? UCS_ERR_NO_MEMORY
-                 : (errno == EOPNOTSUPP || errno == ENOSYS || errno == EPROTONOSUPPORT) ? UCS_ERR_UNSUPPORTED
-                                                                                        : UCS_ERR_INVALID_ADDR;
+        status = dmabuf_status(errno);
         cw_debug("%s cannot register a dma-buf of %zu bytes: %s", domain->port.name, length, strerror(errno));
         free(memh);
         return status;
