@@ -24,7 +24,7 @@
 
 enum { SECONDS = 60, TAG = 5, END = 6, WINDOW = 32, ROUNDS = 5, PAGE = 4096 };
 
-struct way {
+struct direction {
     char *buffer;
     unsigned long left;   /* not begun */
     unsigned in_flight;
@@ -33,7 +33,7 @@ struct way {
 static struct cw_side here;
 static ucp_ep_h there;
 static size_t size = 1 << 20;
-static struct way out, in;
+static struct direction out, in;
 
 static void sent(void *request, ucs_status_t status, void *user_data)
 {

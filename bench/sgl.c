@@ -6,8 +6,8 @@
  *   -g: get instead of put; -l: memory of the owner that the library allocated, which peers on this machine may map;
  *   -b: bare limits as well (sgl_bare.h).
  * Prints "key value" lines: medians of the time until a flush is complete, of single calls, of one call for all, and
- * the ratio. The owner is a process of its own, in progress. UCX_TLS chooses the way. Every round measures all kinds in
- * turn, each time beginning with another one, because each finds caches as the one before has left them.
+ * the ratio. The owner is a process of its own, in progress. UCX_TLS chooses the transport. Every round measures all
+ * kinds in turn, each time beginning with another one, because each finds caches as the one before has left them.
  */
 #define _GNU_SOURCE
 #include "say.h"
@@ -28,7 +28,7 @@
 #include <ucp/api/ucp.h>
 
 enum { SECONDS = 60, MOST_ROUNDS = 1000, MOST_KEY = 256, STEP = 7919 };
-enum { SINGLE, TOGETHER, BARE, KINDS = BARE + CW_BARE_WAYS };
+enum { SINGLE, TOGETHER, BARE, KINDS = BARE + CW_BARE_COUNT };
 
 static struct cw_side side;
 static size_t pieces = 1000, bytes = 4096;
@@ -165,7 +165,7 @@ static uint64_t measure(const struct target *target, const struct lists *lists, 
     const uint64_t start = cw_ticks_now();
 
     if (kind >= BARE) {
-        cw_bare_put((enum cw_bare_way)(kind - BARE), target->owner, target->there);
+        cw_bare_put((enum cw_bare_method)(kind - BARE), target->owner, target->there);
     } else {
         (kind == SINGLE ? post_each : post_all)(target->ep, lists);
         await("ucp_ep_flush_nbx", ucp_ep_flush_nbx(target->ep, &none));

@@ -37,13 +37,13 @@ struct ring {
 /* What both processes map; each word has a cache line of its own. */
 struct shared {
     uint64_t asked;
-    uint64_t way;
+    uint64_t method;
     char padding[LINE - 2 * sizeof(uint64_t)];
     uint64_t answered;
     char more_padding[LINE - sizeof(uint64_t)];
 };
 
-const char *const cw_bare_names[CW_BARE_WAYS] = {"bare_ring", "bare_joined", "bare_system", "bare_mapped", "bare_tcp"};
+const char *const cw_bare_names[CW_BARE_COUNT] = {"bare_ring", "bare_joined", "bare_system", "bare_mapped", "bare_tcp"};
 
 static const unsigned in_packet[2] = {1, MOST_JOINED};
 
@@ -196,30 +196,30 @@ void cw_bare_serve(void)
         return;
     }
     last = asked;
-    if (shared->way == CW_BARE_TCP) {
+    if (shared->method == CW_BARE_TCP) {
         move_stream(false);
     } else {
-        receive_ring((unsigned)shared->way);
+        receive_ring((unsigned)shared->method);
     }
     __atomic_store_n(&shared->answered, asked, __ATOMIC_RELEASE);
 }
 
-void cw_bare_put(enum cw_bare_way way, pid_t owner, char *there)
+void cw_bare_put(enum cw_bare_method method, pid_t owner, char *there)
 {
-    if (way == CW_BARE_SYSTEM) {
+    if (method == CW_BARE_SYSTEM) {
         write_by_system(owner, there);
         return;
     }
-    if (way == CW_BARE_MAPPED) {
+    if (method == CW_BARE_MAPPED) {
         memcpy(mapped, memory, pieces * bytes);
         return;
     }
-    shared->way = way;
+    shared->method = method;
     __atomic_store_n(&shared->asked, ++last, __ATOMIC_RELEASE);
-    if (way == CW_BARE_TCP) {
+    if (method == CW_BARE_TCP) {
         move_stream(true);
     } else {
-        send_ring((unsigned)way);
+        send_ring((unsigned)method);
     }
     while (__atomic_load_n(&shared->answered, __ATOMIC_ACQUIRE) != last) {
     }

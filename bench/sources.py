@@ -27,15 +27,15 @@ def bare_run(settings, program, options, trips, warmup):
     return key_values(run(command + list(options) + ["-n", str(trips), "-w", str(warmup)], dict(os.environ)))
 
 
-def bare_trips(settings, program, options, least, slices=1, key="oneway_ns_mean", ways=2):
+def bare_trips(settings, program, options, least, slices=1, key="oneway_ns_mean", directions=2):
     """Runs of a bare program that take about as long as a slice: a function that gives what it printed."""
     count = Count(settings.seconds / slices, least)
 
     def measure():
         if not count.count:
-            count.learn(bare_run(settings, program, options, least, max(1, least // 4))[key] * ways / 1e9)
+            count.learn(bare_run(settings, program, options, least, max(1, least // 4))[key] * directions / 1e9)
         found = bare_run(settings, program, options, count.count, max(2, count.count // 4))
-        count.learn(found[key] * ways / 1e9)
+        count.learn(found[key] * directions / 1e9)
         return found
     return measure
 
@@ -68,14 +68,14 @@ def bare_bandwidth_source(settings, size, kind="one", slices=1):
 
 def bare_remote_source(settings, kind, size=8, slices=1):
     """Microseconds of one operation, or MB/s where a trip is one copy."""
-    key, ways = ("oneway_ns_mean", 2) if kind == "both" else ("trip_ns_mean", 1)
+    key, directions = ("oneway_ns_mean", 2) if kind == "both" else ("trip_ns_mean", 1)
     trips = bare_trips(settings, "bare_remote", ["-k", kind, "-s", str(size)], 3 if size >= 1 << 20 else 20, slices,
-                       key, ways)
+                       key, directions)
 
     def measure():
         found = trips()
         if found["operations_per_trip"] == 1:
-            return found["bytes_per_trip"] / (ways * found[key]) * 1e9 / 1048576
+            return found["bytes_per_trip"] / (directions * found[key]) * 1e9 / 1048576
         return found["trip_ns_p50"] / found["operations_per_trip"] / 1e3
     return measure
 

@@ -435,7 +435,7 @@ def threads_rows(settings, tools):
 
 
 def mixed_rows(settings, tools):
-    """Messages of 8 B that go the same way as messages of 1 MiB."""
+    """Messages of 8 B that take the same path as messages of 1 MiB."""
     for transport in TRANSPORTS:
         for how, label in (("alone", "nothing else"), ("same", "1 MiB on the same endpoint"),
                            ("other", "1 MiB on another endpoint")):
@@ -480,9 +480,9 @@ def guarded_rows(settings, tools):
     key = os.path.join(folder.name, "key")
     with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
         file.write(os.urandom(32))
-    ways = (("checksum", {"UCX_TCP_CHECKSUM": "y"}), ("secret", {"UCX_AUTH_KEY_FILE": key}),
+    protections = (("checksum", {"UCX_TCP_CHECKSUM": "y"}), ("secret", {"UCX_AUTH_KEY_FILE": key}),
             ("TLS", {"UCX_AUTH_KEY_FILE": key, "UCX_AUTH_TLS": "psk"}))
-    for name, protection in ways:
+    for name, protection in protections:
         guarded = Tool("causeway", tools[0].program, tools[0].libdir, tools[0].extra)
         guarded.settings, guarded.folder = protection, folder
         for label, test, size, value, unit, better, least in (

@@ -62,28 +62,28 @@ static void start(bool is_ping)
     (void)is_ping;
 }
 
-static void put(unsigned way, uint64_t trip)
+static void put(unsigned direction, uint64_t trip)
 {
-    struct line *line = &lines[way];
+    struct line *line = &lines[direction];
 
     if (own == NULL) {
         line->payload = trip * 3;
     } else {
-        memcpy(shared[way], own, message);
+        memcpy(shared[direction], own, message);
     }
     atomic_store_explicit(&line->sequence, trip, memory_order_release);
 }
 
-static void get(unsigned way, uint64_t trip)
+static void get(unsigned direction, uint64_t trip)
 {
-    struct line *line = &lines[way];
+    struct line *line = &lines[direction];
 
     while (atomic_load_explicit(&line->sequence, memory_order_acquire) != trip) {
     }
     if (own == NULL) {
         sink = line->payload;
     } else {
-        memcpy(own, shared[way], message);
+        memcpy(own, shared[direction], message);
         sink = (uint64_t)own[message - 1];
     }
 }

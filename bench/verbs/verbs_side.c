@@ -42,7 +42,7 @@ static struct ibv_context *open_device(const char *wanted)
     return context;
 }
 
-/* An address of IPv4 where there is one: a link-local one says nothing about the way. */
+/* An address of IPv4 where there is one: a link-local one says nothing about the path. */
 static void choose_gid(struct cw_verbs_side *side, int entries)
 {
     static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One side of a pair of queue pairs over plain verbs: device, memory, queues and the way to the other side. A function
+ * One side of a pair of queue pairs over plain verbs: device, memory, queues and the path to the other side. A function
  * that fails says what failed and ends the program.
  *
  * Callers: bench/verbs/bare_verbs.c, and the tests of test/rdma.

@@ -118,12 +118,12 @@ static void settle(void)
 }
 
 /* Gives a library request back in the state in which the next user expects it. */
-static void give_back(void *request, int old_way)
+static void give_back(void *request, int old_release)
 {
     struct area *area = request;
 
     area->calls = 0;
-    if (old_way) {
+    if (old_release) {
         ucp_request_release(request);
     } else {
         ucp_request_free(request);

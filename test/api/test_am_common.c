@@ -12,13 +12,13 @@ struct fetch_record {
     size_t *fetched;
 };
 
-struct cw_am_sink *cw_am_sink_new(ucp_worker_h worker, enum cw_am_way way)
+struct cw_am_sink *cw_am_sink_new(ucp_worker_h worker, enum cw_am_action action)
 {
     struct cw_am_sink *sink = calloc(1, sizeof(*sink));
 
     assert_non_null(sink);
     sink->worker = worker;
-    sink->way = way;
+    sink->action = action;
     return sink;
 }
 
@@ -133,15 +133,15 @@ ucs_status_t cw_am_handler(void *arg, const void *header, size_t header_length, 
     ucs_status_t answer = sink->answer;
 
     note_message(sink, header, header_length, data, length, param);
-    if (sink->way == CW_AM_KEEP && (param->recv_attr & lent) != 0) {
+    if (sink->action == CW_AM_KEEP && (param->recv_attr & lent) != 0) {
         sink->kept = true;
         answer = UCS_INPROGRESS;
-    } else if (sink->way == CW_AM_FETCH || (sink->way == CW_AM_TAKE && cw_am_is_rndv(sink))) {
+    } else if (sink->action == CW_AM_FETCH || (sink->action == CW_AM_TAKE && cw_am_is_rndv(sink))) {
         sink->data = cw_buffer_new(sink->exact_room ? sink->room : length);
         memset(&sink->fetch, 0, sizeof(sink->fetch));
         cw_am_fetch(&sink->fetch, &sink->fetched, sink->worker, data, sink->data.data, sink->data.length,
                     sink->fetch_mask);
-    } else if (sink->way != CW_AM_DROP) {
+    } else if (sink->action != CW_AM_DROP) {
         sink->data = cw_buffer_new(length);
         if (length > 0) {
             memcpy(sink->data.data, data, length);
@@ -188,7 +188,7 @@ ucs_status_t cw_am_pass(struct cw_pair *pair, struct cw_am_sink *sink, unsigned 
     assert_int_equal(sink->header_length, header_length);
     assert_int_equal(sink->length, length);
     cw_pattern_check(sink->header, header_length, 1000 + length);
-    if (sink->way == CW_AM_FETCH || (sink->way == CW_AM_TAKE && cw_am_is_rndv(sink))) {
+    if (sink->action == CW_AM_FETCH || (sink->action == CW_AM_TAKE && cw_am_is_rndv(sink))) {
         ucs_status_t want = room < length ? UCS_ERR_MESSAGE_TRUNCATED : UCS_OK;
 
         assert_int_equal(cw_op_wait(pair, &sink->fetch, "fetch"), want);
@@ -199,7 +199,7 @@ ucs_status_t cw_am_pass(struct cw_pair *pair, struct cw_am_sink *sink, unsigned 
         cw_buffer_check(&sink->data);
     } else if (sink->kept && !cw_am_is_rndv(sink)) {
         cw_pattern_check(sink->lent, length, header_length + 7);
-    } else if (sink->way == CW_AM_TAKE || (sink->way == CW_AM_KEEP && !sink->kept)) {
+    } else if (sink->action == CW_AM_TAKE || (sink->action == CW_AM_KEEP && !sink->kept)) {
         cw_pattern_check(sink->data.data, length, header_length + 7);
     }
     if (sink->kept) {

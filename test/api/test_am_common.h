@@ -16,7 +16,7 @@ enum {
 };
 
 /* What the handler does with a payload; in each case it then returns answer, except CW_AM_KEEP: UCS_INPROGRESS. */
-enum cw_am_way {
+enum cw_am_action {
     CW_AM_TAKE,  /* copies eager data, fetches rendezvous data into a buffer of room bytes, or of its length */
     CW_AM_FETCH, /* fetches both kinds with ucp_am_recv_data_nbx */
     CW_AM_KEEP,  /* keeps what the library lends and copies the rest */
@@ -25,7 +25,7 @@ enum cw_am_way {
 
 struct cw_am_sink {
     /* How to act. */
-    enum cw_am_way way;
+    enum cw_am_action action;
     ucs_status_t answer;
     ucp_worker_h worker;
     bool exact_room;
@@ -47,7 +47,7 @@ struct cw_am_sink {
     size_t fetched; /* from RECV_INFO or the callback */
 };
 
-struct cw_am_sink *cw_am_sink_new(ucp_worker_h worker, enum cw_am_way way);
+struct cw_am_sink *cw_am_sink_new(ucp_worker_h worker, enum cw_am_action action);
 void cw_am_sink_free(struct cw_am_sink *sink);
 /* Installs the sink's handler; everything else in the parameters is garbage (GEN-2). */
 void cw_am_install(struct cw_am_sink *sink, unsigned id, uint32_t flags);

@@ -170,7 +170,8 @@ static void use_kept(struct cw_pair *pair, struct cw_am_sink *sink, size_t lengt
     cw_buffer_free(&in);
 }
 
-static void message_that_closes(struct cw_pair *pair, enum cw_am_way way, uint32_t flags, size_t length, unsigned how)
+static void message_that_closes(struct cw_pair *pair, enum cw_am_action action, uint32_t flags, size_t length,
+                                unsigned how)
 {
     const struct cw_pair_config config = {.features = UCP_FEATURE_AM, .peer_mode = true};
     struct closer closer = {.pair = pair, .force = how & 1, .answer = how & 2};
@@ -180,14 +181,14 @@ static void message_that_closes(struct cw_pair *pair, enum cw_am_way way, uint32
     ucs_status_t status;
 
     cw_pair_open(pair, &config);
-    sink = cw_am_sink_new(pair->rx->worker, way);
+    sink = cw_am_sink_new(pair->rx->worker, action);
     back = cw_am_sink_new(pair->tx->worker, CW_AM_TAKE);
     cw_am_install(sink, ID, (how & 4) ? UCP_AM_FLAG_PERSISTENT_DATA : 0);
     cw_am_install(back, ID + 1, 0);
     assert_int_equal(cw_am_pass(pair, sink, ID, 0, 10, 0), UCS_OK);
     sink->then = close_inside;
     sink->then_arg = &closer;
-    sink->answer = (way == CW_AM_DROP && (how & 4)) ? UCS_ERR_NO_RESOURCE : UCS_OK;
+    sink->answer = (action == CW_AM_DROP && (how & 4)) ? UCS_ERR_NO_RESOURCE : UCS_OK;
     cw_pattern_fill(out.data, length, 3);
     cw_am_send(&send, pair->tx->ep, ID, "h", 1, out.data, length, flags | UCP_AM_SEND_FLAG_REPLY);
     cw_am_wait(pair, sink, 2);
@@ -200,7 +201,7 @@ static void message_that_closes(struct cw_pair *pair, enum cw_am_way way, uint32
     }
     if (sink->kept) {
         use_kept(pair, sink, length, how & 4);
-    } else if (way == CW_AM_FETCH || (way == CW_AM_TAKE && cw_am_is_rndv(sink))) {
+    } else if (action == CW_AM_FETCH || (action == CW_AM_TAKE && cw_am_is_rndv(sink))) {
         status = cw_op_wait(pair, &sink->fetch, "fetch before the close");
         assert_true(status == UCS_OK || (closer.force && cw_am_is_rndv(sink)));
         if (status == UCS_OK) {
@@ -221,15 +222,15 @@ static void message_that_closes(struct cw_pair *pair, enum cw_am_way way, uint32
 
 API_TEST(test_cls1_close_within_the_handler)
 {
-    static const enum cw_am_way ways[] = {CW_AM_TAKE, CW_AM_FETCH, CW_AM_KEEP, CW_AM_DROP};
+    static const enum cw_am_action actions[] = {CW_AM_TAKE, CW_AM_FETCH, CW_AM_KEEP, CW_AM_DROP};
     static const size_t lengths[] = {8, 5000, LONG};
 
     cw_test_need_two_workers();
     cw_test_skip_reference("its shared memory has no PEER mode, and 1.13 frees what the handler still uses");
     for (unsigned how = 0; how < 8; how++) {
         for (unsigned i = 0; i < 4 * 3; i++) {
-            message_that_closes(pair, ways[i % 4], UCP_AM_SEND_FLAG_EAGER, lengths[i / 4], how);
-            message_that_closes(pair, ways[i % 4], UCP_AM_SEND_FLAG_RNDV, lengths[i / 4], how);
+            message_that_closes(pair, actions[i % 4], UCP_AM_SEND_FLAG_EAGER, lengths[i / 4], how);
+            message_that_closes(pair, actions[i % 4], UCP_AM_SEND_FLAG_RNDV, lengths[i / 4], how);
         }
     }
 }

@@ -13,12 +13,12 @@ enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 static const uint32_t protocols[] = {0, UCP_AM_SEND_FLAG_EAGER, UCP_AM_SEND_FLAG_RNDV};
 enum { PROTOCOLS = sizeof(protocols) / sizeof(protocols[0]) };
 
-static struct cw_am_sink *open_with_sink(struct cw_pair *pair, enum cw_am_way way, uint32_t flags)
+static struct cw_am_sink *open_with_sink(struct cw_pair *pair, enum cw_am_action action, uint32_t flags)
 {
     struct cw_am_sink *sink;
 
     cw_am_open(pair, NULL);
-    sink = cw_am_sink_new(pair->rx->worker, way);
+    sink = cw_am_sink_new(pair->rx->worker, action);
     cw_am_install(sink, ID, flags);
     return sink;
 }

@@ -106,7 +106,7 @@ API_TEST(test_amr2_sparse_sixteen_bit_ids)
     }
 }
 
-/* AMR-2: what 16 bits do not hold is refused by every way, and is not taken for another id. */
+/* AMR-2: what 16 bits do not hold is refused by every call, and is not taken for another id. */
 API_TEST(test_amr2_ids_beyond_sixteen_bits)
 {
     static const size_t lengths[] = {0, 8, 40, 300, 3000, 100000, 800000};

@@ -311,7 +311,7 @@ API_TEST(test_amo14_heap)
     concur(pair, CW_MEMORY_HEAP, NULL);
 }
 
-/* Peers that come by different ways: directly, by packets over shared memory, over a network. */
+/* Peers that are reached by different paths: directly, by packets over shared memory, over a network. */
 API_TEST(test_amo14_mixed_transports)
 {
     static const char *const tls[CLIENTS] = {"self,tcp", "self,posix", "self,shm,tcp"};

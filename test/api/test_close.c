@@ -270,12 +270,12 @@ API_TEST(test_cls15_reconnect)
 
 API_TEST(test_cls16_old_close_calls)
 {
-    for (int way = 0; way < 4; way++) {
+    for (int variant = 0; variant < 4; variant++) {
         ucs_status_ptr_t request;
 
         cw_pair_open(pair, NULL);
         cw_pair_ping(pair, 1);
-        request = way % 2 == 0 ? ucp_disconnect_nb(pair->tx->ep) :
+        request = variant % 2 == 0 ? ucp_disconnect_nb(pair->tx->ep) :
                                  ucp_ep_close_nb(pair->tx->ep, UCP_EP_CLOSE_MODE_FLUSH);
         pair->tx->ep = NULL;
         assert_false(UCS_PTR_IS_ERR(request));
@@ -283,7 +283,7 @@ API_TEST(test_cls16_old_close_calls)
             cw_pair_until(pair, ucp_request_is_completed(request), "close"); /* MPICH's loop */
             assert_int_equal(ucp_request_check_status(request), UCS_OK);
             assert_int_equal(ucp_request_test(request, NULL), UCS_OK);
-            if (way < 2) {
+            if (variant < 2) {
                 ucp_request_release(request);
             } else {
                 ucp_request_free(request);

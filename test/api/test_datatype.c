@@ -299,8 +299,9 @@ API_TEST(test_dt18_all_classes_and_sizes)
 {
     cw_pair_open(pair, NULL);
     for (int i = 0; i < SIZES; i++) {
-        for (int way = 0; way < 2 * KINDS * KINDS; way++) {
-            transfer(pair, (enum kind)(way / 2 / KINDS), (enum kind)(way / 2 % KINDS), sizes[i], way % 2, 0);
+        for (int variant = 0; variant < 2 * KINDS * KINDS; variant++) {
+            transfer(pair, (enum kind)(variant / 2 / KINDS), (enum kind)(variant / 2 % KINDS), sizes[i], variant % 2,
+                     0);
         }
     }
     cw_pair_close(pair);
@@ -320,8 +321,8 @@ API_TEST(test_dt7_short_packs_are_not_the_end)
     cw_pair_close(pair);
 }
 
-/* R19: messages of every way that packets go, whose types see them in pieces of at least 64 KiB, in order. The types of
- * MPICH stop at some bytes only. */
+/* R19: messages on every path that packets take, whose types see them in pieces of at least 64 KiB, in order. The types
+ * of MPICH stop at some bytes only. */
 API_TEST(test_dt8_long_messages_in_pieces)
 {
     static const size_t lengths[] = {65536, 65537, 262144, (5u << 20) + 1};
@@ -329,13 +330,13 @@ API_TEST(test_dt8_long_messages_in_pieces)
     cw_test_skip_reference("its pieces are as long as its fragments");
     cw_pair_open(pair, NULL);
     for (int i = 0; i < 4; i++) {
-        for (int way = 0; way < 2; way++) {
-            transfer(pair, GENERIC, GENERIC, lengths[i], way, 0);
-            transfer(pair, GENERIC, CONTIG, lengths[i], way, 0);
-            transfer(pair, CONTIG, GENERIC, lengths[i], way, 0);
-            transfer(pair, IOV, GENERIC, lengths[i], way, 0);
-            transfer_items(pair, GENERIC, GENERIC, lengths[i], way, 0, 21);
-            transfer_items(pair, CONTIG, GENERIC, lengths[i], way, 0, 21);
+        for (int variant = 0; variant < 2; variant++) {
+            transfer(pair, GENERIC, GENERIC, lengths[i], variant, 0);
+            transfer(pair, GENERIC, CONTIG, lengths[i], variant, 0);
+            transfer(pair, CONTIG, GENERIC, lengths[i], variant, 0);
+            transfer(pair, IOV, GENERIC, lengths[i], variant, 0);
+            transfer_items(pair, GENERIC, GENERIC, lengths[i], variant, 0, 21);
+            transfer_items(pair, CONTIG, GENERIC, lengths[i], variant, 0, 21);
         }
     }
     cw_pair_close(pair);
@@ -402,18 +403,18 @@ API_TEST(test_tag35_truncation_of_all_classes)
 {
     cw_pair_open(pair, NULL);
     for (int i = 2; i < SIZES; i++) {
-        for (int way = 0; way < 2 * KINDS; way++) {
+        for (int variant = 0; variant < 2 * KINDS; variant++) {
             struct layout out, in;
             struct cw_op send = {0}, recv = {0};
 
-            layout_new(&out, (enum kind)((way / 2 + 1) % KINDS), sizes[i], 5);
-            layout_new(&in, (enum kind)(way / 2), sizes[i] / 2, 6);
+            layout_new(&out, (enum kind)((variant / 2 + 1) % KINDS), sizes[i], 5);
+            layout_new(&in, (enum kind)(variant / 2), sizes[i] / 2, 6);
             layout_fill(&out, 1);
-            if (way % 2) {
+            if (variant % 2) {
                 layout_recv(&in, pair, &recv, 1);
             }
             layout_send(&out, pair, &send, 1);
-            if (!(way % 2)) {
+            if (!(variant % 2)) {
                 cw_pair_wait_probe(pair, 1, CW_TAG_ALL, &recv.info);
                 layout_recv(&in, pair, &recv, 1);
             }
@@ -544,8 +545,8 @@ static void close_in_the_middle(struct cw_pair *pair, bool at_sender, bool expec
 API_TEST(test_dt9_close_in_the_middle_finishes_once)
 {
     cw_test_skip_reference("it may leave requests of a lost endpoint without an end");
-    for (int way = 0; way < 4; way++) {
-        close_in_the_middle(pair, way % 2, way / 2);
+    for (int variant = 0; variant < 4; variant++) {
+        close_in_the_middle(pair, variant % 2, variant / 2);
     }
 }
 
@@ -553,18 +554,18 @@ API_TEST(test_dt12_unpack_error_is_the_status)
 {
     cw_pair_open(pair, NULL);
     for (int i = 1; i < SIZES; i++) {
-        for (int way = 0; way < 4; way++) {
+        for (int variant = 0; variant < 4; variant++) {
             struct layout out, in;
             struct cw_op send = {0}, recv = {0};
 
             layout_new(&out, CONTIG, sizes[i], 0);
             layout_new(&in, GENERIC, sizes[i], 0);
-            in.type.unpack_fail_at = way / 2 ? sizes[i] / 2 : 0;
-            if (way % 2) {
+            in.type.unpack_fail_at = variant / 2 ? sizes[i] / 2 : 0;
+            if (variant % 2) {
                 layout_recv(&in, pair, &recv, 1);
             }
             layout_send(&out, pair, &send, 1);
-            if (!(way % 2)) {
+            if (!(variant % 2)) {
                 cw_pair_wait_probe(pair, 1, CW_TAG_ALL, &recv.info);
                 layout_recv(&in, pair, &recv, 1);
             }

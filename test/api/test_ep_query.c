@@ -38,7 +38,7 @@ static void never_called(void *arg, ucp_ep_h ep, ucs_status_t status)
 API_TEST(test_r24_handler_without_mode_or_with_none)
 {
     cw_pair_open(pair, NULL);
-    for (int way = 0; way < 3; way++) {
+    for (int variant = 0; variant < 3; variant++) {
         ucp_ep_params_t params;
         ucp_ep_h ep;
 
@@ -46,18 +46,18 @@ API_TEST(test_r24_handler_without_mode_or_with_none)
         params.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLER;
         params.err_handler.cb = never_called;
         params.err_handler.arg = pair;
-        if (way > 0) {
+        if (variant > 0) {
             params.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
             params.err_mode = UCP_ERR_HANDLING_MODE_NONE;
         }
-        if (way > 1) {
+        if (variant > 1) {
             params.field_mask |= UCP_EP_PARAM_FIELD_USER_DATA | UCP_EP_PARAM_FIELD_NAME | UCP_EP_PARAM_FIELD_FLAGS;
             params.user_data = &params;
             params.name = "a name";
             params.flags = 0;
         }
         ep = create(pair, &params);
-        cw_pair_ping_on(pair, ep, (ucp_tag_t)way);
+        cw_pair_ping_on(pair, ep, (ucp_tag_t)variant);
         close_one(pair, ep);
     }
     cw_pair_close(pair);

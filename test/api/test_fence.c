@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fence: order without completion, over all ways by which an operation may go, and never a wait: FLU-20..23, R16.
+ * Fence: order without completion, over all paths that an operation may take, and never a wait: FLU-20..23, R16.
  */
 #define _GNU_SOURCE
 #include "test_rma_common.h"
@@ -125,7 +125,7 @@ API_TEST(test_flu21_never_waits)
     free(data);
 }
 
-/* FLU-20: the signal is not seen before the data, also if the two go by different ways and to different memory. */
+/* FLU-20: the signal is not seen before the data, also if the two take different paths and to different memory. */
 static void signalled(struct cw_pair *pair, enum cw_memory data_kind, enum cw_memory signal_kind, size_t length,
                       bool by_atomic, bool other_endpoint)
 {
@@ -181,7 +181,7 @@ API_TEST(test_flu20_signal_after_data)
 {
     static const size_t lengths[] = {8, 5000, 70000, 600000};
 
-    cw_test_skip_reference("1.13 orders the two only if they go the same way");
+    cw_test_skip_reference("1.13 orders the two only if they take the same path");
     cw_pair_open(pair, &plain);
     for (int i = 0; i < CW_MEMORY_KINDS * CW_MEMORY_KINDS; i++) {
         for (size_t k = 0; k < 8; k++) {
@@ -197,7 +197,7 @@ API_TEST(test_flu20_over_two_endpoints)
 {
     static const size_t lengths[] = {8, 5000, 70000, 600000};
 
-    cw_test_skip_reference("1.13 orders the two only if they go the same way");
+    cw_test_skip_reference("1.13 orders the two only if they take the same path");
     cw_pair_open(pair, &plain);
     for (int kind = 0; kind < CW_MEMORY_KINDS; kind++) {
         for (size_t k = 0; k < 8; k++) {

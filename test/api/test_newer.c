@@ -473,16 +473,16 @@ API_TEST(test_n22_127_counters)
 
     cw_pair_open(pair, NULL);
     memh = cw_mem_map(pair->tx->context, counter, sizeof(*counter), 0);
-    for (int way = 0; way < 4; way++) {
+    for (int variant = 0; variant < 4; variant++) {
         memset(&params, 0xff, sizeof(params));
         params.field_mask = 0;
-        if (way == 1) {
+        if (variant == 1) {
             params.field_mask = UCP_DEVICE_COUNTER_PARAMS_FIELD_MEM_TYPE;
             params.mem_type = UCS_MEMORY_TYPE_HOST;
-        } else if (way == 2) {
+        } else if (variant == 2) {
             params.field_mask = UCP_DEVICE_COUNTER_PARAMS_FIELD_MEM_TYPE;
             params.mem_type = UCS_MEMORY_TYPE_UNKNOWN;
-        } else if (way == 3) {
+        } else if (variant == 3) {
             params.field_mask = UCP_DEVICE_COUNTER_PARAMS_FIELD_MEMH | UCP_DEVICE_COUNTER_PARAMS_FIELD_MEM_TYPE;
             params.mem_type = UCS_MEMORY_TYPE_CUDA; /* the registration knows better */
             params.memh = memh;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of UCX_PROTO_INFO (VAR-31): which way a message takes, by its length; VAR-20. */
+/* The table of UCX_PROTO_INFO (VAR-31): which path a message takes, by its length; VAR-20. */
 #include "harness.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The trace tells the ways of operations (docs/reference/observing.md). Each round is a child with settings of its own,
- * which makes a list of operations, one after the other, and then reads its worker's file of events.
+ * The trace records the paths of operations (docs/reference/observing.md). Each round is a child with settings of its
+ * own, which makes a list of operations, one after the other, and then reads its worker's file of events.
  * test/mem/test_proto.c compares the tables of protocols with the trace.
  */
 #define _GNU_SOURCE
@@ -30,7 +30,7 @@ struct used {
     enum kind kind;
     enum cw_memory memory; /* of the other side: one-sided operations */
     size_t length;
-    int way; /* enum cw_trace_path; -1: it had no request, or its request told no way */
+    int path; /* enum cw_trace_path; -1: it had no request, or its request recorded no path */
 };
 
 struct round {
@@ -93,7 +93,7 @@ static void close_round(struct round *round)
     free(round->in);
 }
 
-#define ONE(way) (1u << (way))
+#define ONE(path) (1u << (path))
 
 /* ---- operations ---- */
 
@@ -146,7 +146,7 @@ static void make(struct round *round, const struct used *op)
     cw_pair_settle(&round->pair);
 }
 
-/* The events of one worker: of each operation the last way of its request. */
+/* The events of one worker: of each operation the last path of its request. */
 static void read_ring(const struct cw_trace_ring *ring, struct used *ops, unsigned count)
 {
     uint64_t requests[MOST_OPS] = {0};
@@ -162,7 +162,7 @@ static void read_ring(const struct cw_trace_ring *ring, struct used *ops, unsign
                 break;
             }
             if (event->request == requests[n] && requests[n] != 0 && event->kind == CW_TRACE_PATH) {
-                ops[n].way = event->id;
+                ops[n].path = event->id;
             }
             if (event->request == requests[n] && event->kind == CW_TRACE_END) {
                 requests[n] = UINT64_MAX;
@@ -238,7 +238,7 @@ static void run(const char *settings, struct used *ops, unsigned count)
 
 struct expected {
     struct used op;
-    unsigned ways; /* a bit for each that is right */
+    unsigned paths; /* a bit for each that is right */
 };
 
 static void expect(const char *settings, const struct expected *rows, unsigned count)
@@ -247,13 +247,13 @@ static void expect(const char *settings, const struct expected *rows, unsigned c
 
     for (unsigned i = 0; i < count; i++) {
         ops[i] = rows[i].op;
-        ops[i].way = -1;
+        ops[i].path = -1;
     }
     run(settings, ops, count);
     for (unsigned i = 0; i < count; i++) {
-        if (ops[i].way < 0 || !(rows[i].ways & ONE(ops[i].way))) {
-            fail_msg("With %s operation %u of kind %d, %zu bytes: way %d is none of %#x", settings, i, ops[i].kind,
-                     ops[i].length, ops[i].way, rows[i].ways);
+        if (ops[i].path < 0 || !(rows[i].paths & ONE(ops[i].path))) {
+            fail_msg("With %s operation %u of kind %d, %zu bytes: path %d is none of %#x", settings, i, ops[i].kind,
+                     ops[i].length, ops[i].path, rows[i].paths);
         }
     }
 }

@@ -15,7 +15,7 @@
 
 static const struct cw_pair_config config = {.features = CW_RMA_FEATURES, .thread_mode = UCS_THREAD_MODE_SERIALIZED};
 
-enum way {
+enum variant {
     BLOCKING,
     NBI,
     NB,
@@ -30,10 +30,10 @@ enum way {
     NBX_WORDS,   /* elements of more than one byte */
     NBX_IOV,
     NBX_FREED,   /* the request is freed at once */
-    WAYS
+    VARIANTS
 };
 
-static const char *const way_names[] = {"blocking", "nbi", "nb", "nbx", "nbx without callback", "no-imm", "fast",
+static const char *const variant_names[] = {"blocking", "nbi", "nb", "nbx", "nbx without callback", "no-imm", "fast",
                                         "multi", "force", "user", "memh", "words", "iov", "freed"};
 
 static const size_t small_sizes[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 31, 64, 65, 200, 1000, 4095, 4096, 4097, 8200};
@@ -48,7 +48,7 @@ enum {
 
 struct transfer {
     struct cw_target *target;
-    enum way way;
+    enum variant variant;
     bool get;
     size_t length;
     size_t offset;      /* at the target */
@@ -108,14 +108,14 @@ static size_t word_of(size_t length)
     return 1;
 }
 
-/* Whatever attributes the way has. */
+/* Whatever attributes the variant has. */
 static ucp_request_param_t attributes(struct transfer *t, size_t *count, const void **buffer)
 {
-    ucp_request_param_t param = cw_param_send(t->way == NBX_PLAIN ? NULL : &t->op);
+    ucp_request_param_t param = cw_param_send(t->variant == NBX_PLAIN ? NULL : &t->op);
 
     *count = t->length;
     *buffer = t->local;
-    switch (t->way) {
+    switch (t->variant) {
     case NBX_NO_IMM:
         param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
         break;
@@ -173,7 +173,7 @@ static void run_old(struct transfer *t)
 {
     uint64_t address = t->target->address + t->offset;
 
-    if (t->way == NBI) {
+    if (t->variant == NBI) {
         finish_status(t, t->get ? ucp_get_nbi(t->target->ep, t->local, t->length, address, t->target->key) :
                                   ucp_put_nbi(t->target->ep, t->local, t->length, address, t->target->key),
                       UCS_INPROGRESS);
@@ -193,25 +193,25 @@ static void run_nbx(struct transfer *t)
     size_t count;
     ucp_request_param_t param = attributes(t, &count, &buffer);
 
-    if (t->way == NBX_USER) {
+    if (t->variant == NBX_USER) {
         user = cw_user_request_new(t->target->pair->tx->context);
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_REQUEST;
         param.request = user.handle;
     }
     cw_op_started(&t->op, start_nbx(t, buffer, count, &param));
-    assert_true(t->way == NBX_NO_IMM || t->op.calls == 0); /* R1 */
-    if (t->way == NBX_FORCE && UCS_PTR_RAW_STATUS(t->op.result) == UCS_ERR_NO_RESOURCE) { /* OPA-16 */
+    assert_true(t->variant == NBX_NO_IMM || t->op.calls == 0); /* R1 */
+    if (t->variant == NBX_FORCE && UCS_PTR_RAW_STATUS(t->op.result) == UCS_ERR_NO_RESOURCE) { /* OPA-16 */
         param.op_attr_mask &= ~(uint32_t)UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
         t->op.inside = true;
         cw_op_started(&t->op, start_nbx(t, buffer, count, &param));
-    } else if (t->way == NBX_FORCE) {
+    } else if (t->variant == NBX_FORCE) {
         assert_null(t->op.result);
     }
     memset(&param, 0xff, sizeof(param)); /* OPA-19 */
-    if (t->way == NBX_NO_IMM) {
+    if (t->variant == NBX_NO_IMM) {
         assert_true(UCS_PTR_IS_PTR(t->op.result)); /* OPA-14 */
     }
-    if (t->way == NBX_USER) {
+    if (t->variant == NBX_USER) {
         assert_true(t->op.result == NULL || t->op.result == user.handle); /* OPA-6 */
         if (t->op.result != NULL) {
             cw_pair_wait_count(t->target->pair, &t->op.calls, 1, "callback");
@@ -220,10 +220,10 @@ static void run_nbx(struct transfer *t)
         finish_status(t, t->op.result == NULL ? UCS_OK : t->op.status, UCS_OK);
         cw_user_request_check(&user);
         cw_user_request_free(&user);
-    } else if (t->way == NBX_FREED && UCS_PTR_IS_PTR(t->op.result)) {
+    } else if (t->variant == NBX_FREED && UCS_PTR_IS_PTR(t->op.result)) {
         ucp_request_free(t->op.result); /* R4, RMA-8 */
         t->known_complete = false;
-    } else if (t->way == NBX_PLAIN) {
+    } else if (t->variant == NBX_PLAIN) {
         finish_status(t, cw_pair_wait(t->target->pair, t->op.result, "operation"), UCS_OK);
     } else {
         finish_status(t, cw_op_wait(t->target->pair, &t->op, "operation"), UCS_OK);
@@ -232,9 +232,9 @@ static void run_nbx(struct transfer *t)
 
 static void run_any(struct transfer *t)
 {
-    if (t->way == BLOCKING) {
+    if (t->variant == BLOCKING) {
         run_blocking(t);
-    } else if (t->way == NBI || t->way == NB) {
+    } else if (t->variant == NBI || t->variant == NB) {
         run_old(t);
     } else {
         run_nbx(t);
@@ -272,7 +272,7 @@ static void transfer_run(struct transfer *t, uint64_t seed)
     memset(t->local - MARGIN, CW_GUARD_VALUE, whole);
     memset(&t->op, 0, sizeof(t->op));
     snprintf(running_text, sizeof(running_text), "%s %s of %zu bytes, at %#zx of the target, here at %#zx",
-             way_names[t->way], t->get ? "get" : "put", t->length, t->offset, (size_t)t->local % CW_PAGE);
+             variant_names[t->variant], t->get ? "get" : "put", t->length, t->offset, (size_t)t->local % CW_PAGE);
     if (t->get) {
         cw_target_fill(t->target, t->offset, t->length, seed);
         run_any(t);
@@ -294,8 +294,8 @@ static void transfer_run(struct transfer *t, uint64_t seed)
 /* The reference of this level: no lists, no NO_IMM_CMPL for what completes at once. */
 static bool skipped(const struct transfer *t)
 {
-    return cw_test_reference() && (t->way == NBX_IOV || t->way == NBX_WORDS || t->way == NBX_NO_IMM ||
-                                   t->way == NBX_FORCE);
+    return cw_test_reference() && (t->variant == NBX_IOV || t->variant == NBX_WORDS || t->variant == NBX_NO_IMM ||
+                                   t->variant == NBX_FORCE);
 }
 
 static void run_size(struct transfer *t, char *room, size_t length, uint64_t *random, int rounds)
@@ -318,7 +318,7 @@ static void run_matrix(struct cw_pair *pair, struct cw_servant *servant)
     struct cw_region rooms[2];
     struct cw_target target;
     uint64_t random = 7;
-    size_t step = servant == NULL ? 3 : 5; /* each way meets each size in some memory */
+    size_t step = servant == NULL ? 3 : 5; /* each variant meets each size in some memory */
     int turn = 0;
 
     cw_region_open(&rooms[0], pair->tx->context, CW_MEMORY_HEAP, ROOM);
@@ -326,9 +326,9 @@ static void run_matrix(struct cw_pair *pair, struct cw_servant *servant)
     for (int kind = 0; kind < CW_MEMORY_KINDS; kind++) {
         cw_target_open(&target, pair, servant, (enum cw_memory)kind, ROOM);
         t.target = &target;
-        for (int way = 0; way < WAYS; way++) {
+        for (int variant = 0; variant < VARIANTS; variant++) {
             for (int get = 0; get < 2; get++) {
-                t.way = (enum way)way;
+                t.variant = (enum variant)variant;
                 t.get = get;
                 t.own = rooms[turn % 2];
                 for (size_t i = servant == NULL ? 0 : (size_t)turn % 3; i < SMALL; i += servant == NULL ? 1 : 3) {

@@ -335,7 +335,7 @@ API_TEST(test_ctx11_without_the_feature)
     struct cw_target target;
     uint64_t word = 5;
 
-    cw_test_skip_reference("it has no way to the memory then, and says so at once");
+    cw_test_skip_reference("it has no path to the memory then, and says so at once");
     cw_pair_open(pair, &tags);
     cw_target_open(&target, pair, NULL, CW_MEMORY_HEAP, 100); /* CTX-12: these need no feature */
     refused(&target, &word, 8, &param, UCS_ERR_INVALID_PARAM, UCS_ERR_INVALID_PARAM);

@@ -320,13 +320,13 @@ API_TEST(test_matched)
 {
     static const size_t lengths[] = {8, PIECES, LONG, 3 << 20};
 
-    for (int way = 0; way < 8; way++) {
+    for (int variant = 0; variant < 8; variant++) {
         int counts[2] = {0};
 
-        open_pair(pair, way % 2 == 0 ? "1000" : "inf");
+        open_pair(pair, variant % 2 == 0 ? "1000" : "inf");
         ping(pair);
         for (int rounds = 0; rounds < 12; rounds++) {
-            cancel_after(pair, lengths[way / 2], rounds % 3 == 0, rounds / 3 + (rounds > 9) * 30, counts);
+            cancel_after(pair, lengths[variant / 2], rounds % 3 == 0, rounds / 3 + (rounds > 9) * 30, counts);
         }
         assert_true(counts[0] > 0); /* matched by then, at the latest after some rounds */
         cw_pair_close(pair);

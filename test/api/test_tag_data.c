@@ -206,9 +206,9 @@ API_TEST(test_tag32_shorter_message)
 
     cw_pair_open(pair, NULL);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        for (int way = 0; way < 2 * GENERATIONS; way++) {
-            transfer(pair, (enum generation)(way / 2), way % 2, sizes[i], sizes[i] + 1);
-            transfer(pair, (enum generation)(way / 2), way % 2, sizes[i], 2 * sizes[i] + 77);
+        for (int variant = 0; variant < 2 * GENERATIONS; variant++) {
+            transfer(pair, (enum generation)(variant / 2), variant % 2, sizes[i], sizes[i] + 1);
+            transfer(pair, (enum generation)(variant / 2), variant % 2, sizes[i], 2 * sizes[i] + 77);
         }
     }
     cw_pair_close(pair);
@@ -220,10 +220,10 @@ API_TEST(test_tag33_35_truncation)
 
     cw_pair_open(pair, NULL);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        for (int way = 0; way < 2 * GENERATIONS; way++) {
-            transfer(pair, (enum generation)(way / 2), way % 2, sizes[i], sizes[i] - 1);
-            transfer(pair, (enum generation)(way / 2), way % 2, sizes[i], sizes[i] / 2);
-            transfer(pair, (enum generation)(way / 2), way % 2, sizes[i], 0);
+        for (int variant = 0; variant < 2 * GENERATIONS; variant++) {
+            transfer(pair, (enum generation)(variant / 2), variant % 2, sizes[i], sizes[i] - 1);
+            transfer(pair, (enum generation)(variant / 2), variant % 2, sizes[i], sizes[i] / 2);
+            transfer(pair, (enum generation)(variant / 2), variant % 2, sizes[i], 0);
         }
     }
     transfer(pair, NBX, true, 100, 100); /* the message was consumed: the next one is met in full */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * TAG-15: every transfer has one right result, whatever way the library takes. The cases are layouts of both sides
+ * TAG-15: every transfer has one right result, whatever call the library takes. The cases are layouts of both sides
  * (test_layout.h) x sizes x how message and receive meet x how each call is made x what fits x what is cancelled, drawn
  * so that every pair of two values comes together (test_pairwise.h), once with each threshold and scheme of rendezvous.
  * CW_TEST_SEED draws others; a failure names its case.
@@ -14,13 +14,13 @@
 
 /* ---- factors ---- */
 
-enum factor { FROM, TO, SIZE, SEND_WAY, RECV_WAY, MEETING, FIT, CANCEL, PACK_LIMIT, FACTORS };
+enum factor { FROM, TO, SIZE, SEND_CALL, RECV_CALL, MEETING, FIT, CANCEL, PACK_LIMIT, FACTORS };
 
-enum send_way {
+enum send_call {
     S_NBX, S_FAST, S_MULTI, S_NO_IMM, S_USER, S_SYNC, S_SYNC_FAST, S_SYNC_USER, S_SYNC_NO_IMM, S_NB, S_SYNC_NB, S_NBR,
-    SEND_WAYS
+    SEND_CALLS
 };
-enum recv_way { R_NBX, R_NO_IMM, R_USER, R_NB, R_NBR, RECV_WAYS };
+enum recv_call { R_NBX, R_NO_IMM, R_USER, R_NB, R_NBR, RECV_CALLS };
 /* RACE: the receive is posted right after the send, in whatever state the message is then. */
 enum meeting { EXPECTED, UNEXPECTED, RACE, PROBED, REMOVED, MEETINGS };
 enum fit { EXACT, LARGER, SHORT_BY_ONE, HALF, NOTHING, FITS };
@@ -33,7 +33,7 @@ static const size_t sizes[] = {
 static const size_t pack_limits[] = {0, 61, 5000};
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]), LIMITS = sizeof(pack_limits) / sizeof(pack_limits[0]) };
 
-static const unsigned levels[FACTORS] = {KINDS, KINDS, SIZES, SEND_WAYS, RECV_WAYS, MEETINGS, FITS, CANCELS, LIMITS};
+static const unsigned levels[FACTORS] = {KINDS, KINDS, SIZES, SEND_CALLS, RECV_CALLS, MEETINGS, FITS, CANCELS, LIMITS};
 /* ---- one transfer ---- */
 
 struct transfer {
@@ -84,12 +84,12 @@ static void recv_done(void *request, ucs_status_t status, const ucp_tag_recv_inf
     recv_done_nb(request, status, &copy);
 }
 
-static bool is_sync(unsigned way)
+static bool is_sync(unsigned call)
 {
-    return way == S_SYNC || way == S_SYNC_FAST || way == S_SYNC_USER || way == S_SYNC_NO_IMM || way == S_SYNC_NB;
+    return call == S_SYNC || call == S_SYNC_FAST || call == S_SYNC_USER || call == S_SYNC_NO_IMM || call == S_SYNC_NB;
 }
 
-static ucs_status_ptr_t start_send_nbx(struct transfer *t, unsigned way)
+static ucs_status_ptr_t start_send_nbx(struct transfer *t, unsigned call)
 {
     ucp_request_param_t param = cw_param_none();
     void *buffer = t->out.buffer;
@@ -100,23 +100,23 @@ static ucs_status_ptr_t start_send_nbx(struct transfer *t, unsigned way)
     param.cb.send = send_done;
     param.user_data = t;
     param.datatype = t->out.datatype;
-    if (way == S_FAST || way == S_SYNC_FAST) {
+    if (call == S_FAST || call == S_SYNC_FAST) {
         param.op_attr_mask |= UCP_OP_ATTR_FLAG_FAST_CMPL;
-    } else if (way == S_MULTI) {
+    } else if (call == S_MULTI) {
         param.op_attr_mask |= UCP_OP_ATTR_FLAG_MULTI_SEND;
-    } else if (way == S_NO_IMM || way == S_SYNC_NO_IMM) {
+    } else if (call == S_NO_IMM || call == S_SYNC_NO_IMM) {
         param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
-    } else if (way == S_USER || way == S_SYNC_USER) {
+    } else if (call == S_USER || call == S_SYNC_USER) {
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_REQUEST;
         param.request = t->send_user.handle;
     }
-    return is_sync(way) ? ucp_tag_send_sync_nbx(t->pair->tx->ep, buffer, count, t->tag, &param) :
+    return is_sync(call) ? ucp_tag_send_sync_nbx(t->pair->tx->ep, buffer, count, t->tag, &param) :
                           ucp_tag_send_nbx(t->pair->tx->ep, buffer, count, t->tag, &param);
 }
 
 static void start_send(struct transfer *t)
 {
-    unsigned way = t->row[SEND_WAY];
+    unsigned call = t->row[SEND_CALL];
     void *buffer = t->out.buffer;
     size_t count = t->out.count;
     ucp_ep_h ep = t->pair->tx->ep;
@@ -124,29 +124,29 @@ static void start_send(struct transfer *t)
     ucs_status_t status;
 
     t->send.inside = true;
-    if (way == S_NB) {
+    if (call == S_NB) {
         result = ucp_tag_send_nb(ep, buffer, count, t->out.datatype, t->tag, send_done_nb);
-    } else if (way == S_SYNC_NB) {
+    } else if (call == S_SYNC_NB) {
         result = ucp_tag_send_sync_nb(ep, buffer, count, t->out.datatype, t->tag, send_done_nb);
-    } else if (way == S_NBR) {
+    } else if (call == S_NBR) {
         status = ucp_tag_send_nbr(ep, buffer, count, t->out.datatype, t->tag, t->send_user.handle);
         result = status == UCS_INPROGRESS ? t->send_user.handle : UCS_STATUS_PTR(status);
     } else {
-        result = start_send_nbx(t, way);
+        result = start_send_nbx(t, call);
     }
     cw_op_started(&t->send, result);
     if (UCS_PTR_IS_ERR(result)) {
         fail_msg("The send answers %s", ucs_status_string(UCS_PTR_STATUS(result)));
     }
-    if (way == S_NO_IMM || way == S_SYNC_NO_IMM) {
+    if (call == S_NO_IMM || call == S_SYNC_NO_IMM) {
         assert_non_null(result); /* OPA-14 */
     } else {
         assert_int_equal(t->send.calls_inside, 0); /* R1 */
     }
-    if (way == S_USER || way == S_SYNC_USER) {
+    if (call == S_USER || call == S_SYNC_USER) {
         assert_true(result == NULL || result == t->send_user.handle); /* OPA-6 */
     }
-    assert_false(is_sync(way) && result == NULL && t->row[MEETING] != EXPECTED); /* TAG-21 */
+    assert_false(is_sync(call) && result == NULL && t->row[MEETING] != EXPECTED); /* TAG-21 */
 }
 
 static ucs_status_ptr_t start_recv_nbx(struct transfer *t, ucp_tag_message_h message, ucp_tag_recv_info_t *info)
@@ -161,10 +161,10 @@ static ucs_status_ptr_t start_recv_nbx(struct transfer *t, ucp_tag_message_h mes
     param.user_data = t;
     param.datatype = t->in.datatype;
     param.recv_info.tag_info = info;
-    if (t->row[RECV_WAY] == R_USER) {
+    if (t->row[RECV_CALL] == R_USER) {
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_REQUEST;
         param.request = t->recv_user.handle;
-    } else if (t->row[RECV_WAY] == R_NO_IMM) {
+    } else if (t->row[RECV_CALL] == R_NO_IMM) {
         param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     }
     return message != NULL ? ucp_tag_msg_recv_nbx(t->pair->rx->worker, buffer, count, message, &param) :
@@ -182,23 +182,23 @@ static void start_recv(struct transfer *t, ucp_tag_message_h message)
     memset(&info, 0x77, sizeof(info));
     untouched = info;
     t->recv.inside = true;
-    if (t->row[RECV_WAY] == R_NB) {
+    if (t->row[RECV_CALL] == R_NB) {
         result = message != NULL ?
                      ucp_tag_msg_recv_nb(worker, buffer, count, t->in.datatype, message, recv_done_nb) :
                      ucp_tag_recv_nb(worker, buffer, count, t->in.datatype, t->tag, CW_TAG_ALL, recv_done_nb);
-    } else if (t->row[RECV_WAY] == R_NBR && message == NULL) {
+    } else if (t->row[RECV_CALL] == R_NBR && message == NULL) {
         assert_int_equal(ucp_tag_recv_nbr(worker, buffer, count, t->in.datatype, t->tag, CW_TAG_ALL,
                                           t->recv_user.handle), UCS_OK); /* REQ-45 */
         result = t->recv_user.handle;
     } else {
         result = start_recv_nbx(t, message, &info);
-        if (t->row[RECV_WAY] == R_USER) {
+        if (t->row[RECV_CALL] == R_USER) {
             assert_true(!UCS_PTR_IS_PTR(result) || result == t->recv_user.handle);
         }
     }
     cw_op_started(&t->recv, result);
     t->immediate = !UCS_PTR_IS_PTR(result);
-    if (t->row[RECV_WAY] == R_NB || t->row[RECV_WAY] == R_NO_IMM) {
+    if (t->row[RECV_CALL] == R_NB || t->row[RECV_CALL] == R_NO_IMM) {
         assert_false(t->immediate); /* REQ-42, OPA-14 */
     }
     if (result == NULL) {
@@ -239,7 +239,7 @@ static void check_callback(const struct cw_op *op, bool has_callback, ucs_status
 static void finish_recv(struct transfer *t, bool by_message)
 {
     ucs_status_t want = t->out.length > t->in.length ? UCS_ERR_MESSAGE_TRUNCATED : UCS_OK;
-    bool nbr = t->row[RECV_WAY] == R_NBR && !by_message;
+    bool nbr = t->row[RECV_CALL] == R_NBR && !by_message;
     ucs_status_t status = wait_status(t, &t->recv, "receive");
 
     if (status != want) {
@@ -275,7 +275,7 @@ static void finish_send(struct transfer *t)
         fail_msg("The send ends with %s", ucs_status_string(status));
     }
     if (UCS_PTR_IS_PTR(t->send.result)) {
-        check_callback(&t->send, t->row[SEND_WAY] != S_NBR, status);
+        check_callback(&t->send, t->row[SEND_CALL] != S_NBR, status);
     }
     /* DT-7; an announced message that does not fit is not moved at all */
     assert_true(t->out.kind != GENERIC || t->out.counts.moved == t->out.length ||
@@ -337,7 +337,7 @@ static ucp_tag_message_h meet(struct transfer *t)
     assert_true(info.sender_tag == t->tag);
     assert_int_equal(info.length, t->out.length); /* TPR-1, TPR-5 */
     cw_pair_progress(t->pair);
-    if (is_sync(t->row[SEND_WAY])) {
+    if (is_sync(t->row[SEND_CALL])) {
         assert_int_equal(ucp_request_check_status(t->send.result), UCS_INPROGRESS); /* TAG-21 */
     }
     if (t->row[MEETING] == PROBED || t->row[MEETING] == REMOVED) {
@@ -422,7 +422,7 @@ static void describe(const struct transfer *t, char *text, size_t size)
                                           ", send cancelled late"};
 
     snprintf(text, size, "%s to %s, %zu bytes, send %s, receive %s, %s, room: %s%s, packs of %zu", kinds[t->row[FROM]],
-             kinds[t->row[TO]], sizes[t->row[SIZE]], sends[t->row[SEND_WAY]], recvs[t->row[RECV_WAY]],
+             kinds[t->row[TO]], sizes[t->row[SIZE]], sends[t->row[SEND_CALL]], recvs[t->row[RECV_CALL]],
              meetings[t->row[MEETING]], fits[t->row[FIT]], cancels[t->row[CANCEL]], pack_limits[t->row[PACK_LIMIT]]);
 }
 

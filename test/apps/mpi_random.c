@@ -10,13 +10,13 @@
 
 enum { MESSAGES = 160, THREADS = 4, TAGS = 3, REPEATS = 4, LONGEST = 300000, GUARD = 0xEE, NOT_YET = -1 };
 
-enum way { EXACT, ANYTHING, PROBED, CANCELLED, PERSISTENT, WAYS };
+enum kind { EXACT, ANYTHING, PROBED, CANCELLED, PERSISTENT, KINDS };
 
 enum layout { PLAIN, STRIDED, BLOCKS, LAYOUTS };
 
 struct message {
     int from, to, tag, size, synchronous, left[2];
-    enum way way;
+    enum kind kind;
     enum layout layout[2]; /* of the sender and of the receiver */
     unsigned seed;
 };
@@ -29,7 +29,7 @@ struct flight {
 };
 
 struct lane {
-    MPI_Comm comms[WAYS];
+    MPI_Comm comms[KINDS];
     struct message list[MESSAGES];
     struct flight flights[2 * MESSAGES];
     int flying, probes, last[64];
@@ -116,17 +116,17 @@ static void draw_message(struct lane *lane, int number)
 
     message->from = (int)draw(random, (unsigned)ranks);
     message->to = (int)draw(random, (unsigned)ranks);
-    message->way = (enum way)draw(random, WAYS);
+    message->kind = (enum kind)draw(random, KINDS);
     message->size = (int)draw(random, below[draw(random, 8) * draw(random, 8) / 7]);
     message->seed = draw(random, 100000);
     message->synchronous = draw(random, 5) == 0;
     message->tag = number;
-    if (message->way == EXACT || message->way == CANCELLED) {
+    if (message->kind == EXACT || message->kind == CANCELLED) {
         message->tag = (int)draw(random, TAGS);
     }
     for (int sends = 0; sends < 2; sends++) {
-        message->layout[sends] = message->way == ANYTHING && !sends ? PLAIN : (enum layout)draw(random, LAYOUTS);
-        message->left[sends] = message->way == PERSISTENT ? REPEATS : 1;
+        message->layout[sends] = message->kind == ANYTHING && !sends ? PLAIN : (enum layout)draw(random, LAYOUTS);
+        message->left[sends] = message->kind == PERSISTENT ? REPEATS : 1;
     }
     if (message->layout[0] != PLAIN || message->layout[1] != PLAIN) {
         message->size = message->size / 24 * 24;
@@ -165,8 +165,8 @@ static void check_flight(struct lane *lane, const struct message *message, const
             EXPECT(memory[next] == GUARD);
         }
         if (memory[there] != pattern(seed, at)) {
-            fprintf(stderr, "rank %d: byte %zu of %d of a message from %d, way %d, is 0x%02x not 0x%02x\n", rank, at,
-                    message->size, message->from, (int)message->way, memory[there], pattern(seed, at));
+            fprintf(stderr, "rank %d: byte %zu of %d of a message from %d, kind %d, is 0x%02x not 0x%02x\n", rank, at,
+                    message->size, message->from, (int)message->kind, memory[there], pattern(seed, at));
         }
         EXPECT(memory[there] == pattern(seed, at));
         next = there + 1;
@@ -177,13 +177,13 @@ static struct flight *take_off(struct lane *lane, int number, int sends)
 {
     struct flight *flight = &lane->flights[lane->flying++];
     const struct message *message = &lane->list[number];
-    size_t size = message->way == ANYTHING && !sends ? LONGEST : extent(message, sends);
+    size_t size = message->kind == ANYTHING && !sends ? LONGEST : extent(message, sends);
 
     *flight = (struct flight){.request = MPI_REQUEST_NULL, .memory = malloc(size), .number = number, .sends = sends};
     EXPECT(flight->memory != NULL);
     if (sends) {
         fill_flight(lane, flight);
-    } else if (message->way != ANYTHING) {
+    } else if (message->kind != ANYTHING) {
         memset(flight->memory, GUARD, size);
     }
     return flight;
@@ -193,11 +193,11 @@ static void start_send(struct lane *lane, int number)
 {
     struct flight *flight = take_off(lane, number, 1);
     const struct message *message = &lane->list[number];
-    MPI_Comm comm = lane->comms[message->way];
+    MPI_Comm comm = lane->comms[message->kind];
     int count;
     MPI_Datatype type = datatype(message->layout[1], message->size, &count);
 
-    if (message->way == PERSISTENT) {
+    if (message->kind == PERSISTENT) {
         MPI_Send_init(flight->memory, count, type, message->to, message->tag, comm, &flight->request);
         MPI_Start(&flight->request);
     } else if (message->synchronous) {
@@ -211,11 +211,11 @@ static void start_send(struct lane *lane, int number)
 static void write_receive(struct lane *lane, struct flight *flight)
 {
     const struct message *message = &lane->list[flight->number];
-    MPI_Comm comm = lane->comms[message->way];
+    MPI_Comm comm = lane->comms[message->kind];
     int count;
     MPI_Datatype type = datatype(message->layout[0], message->size, &count);
 
-    switch (message->way) {
+    switch (message->kind) {
     case ANYTHING:
         lane->matched[lane->written] = NOT_YET;
         flight->number = lane->written++;
@@ -282,7 +282,7 @@ static void look_for_one(struct lane *lane)
     }
     EXPECT(status.MPI_TAG >= 0 && status.MPI_TAG < MESSAGES);
     message = &lane->list[status.MPI_TAG];
-    EXPECT(message->way == PROBED && message->to == rank && message->left[0] == 1);
+    EXPECT(message->kind == PROBED && message->to == rank && message->left[0] == 1);
     expect_status(lane, &status, message->from, message->tag, message->size);
     EXPECT(lane->last[message->from] < message->tag);
     lane->last[message->from] = message->tag;
@@ -311,7 +311,7 @@ static int landed(struct lane *lane, struct flight *flight, const MPI_Status *st
         EXPECT(status->MPI_TAG >= 0 && status->MPI_TAG < MESSAGES);
         message = &lane->list[status->MPI_TAG];
         lane->matched[flight->number] = status->MPI_TAG;
-        EXPECT(message->way == ANYTHING && message->to == rank);
+        EXPECT(message->kind == ANYTHING && message->to == rank);
     }
     if (!flight->sends) {
         expect_status(lane, status, message->from, message->tag, message->size);
@@ -376,17 +376,17 @@ static void run_epoch(struct lane *lane)
 
             if (sends && message->from == rank) {
                 start_send(lane, i);
-            } else if (!sends && message->to == rank && message->way == PROBED) {
+            } else if (!sends && message->to == rank && message->kind == PROBED) {
                 lane->probes++;
-            } else if (!sends && message->to == rank && message->way != CANCELLED) {
-                anything[lane->flying] = message->way == ANYTHING;
+            } else if (!sends && message->to == rank && message->kind != CANCELLED) {
+                anything[lane->flying] = message->kind == ANYTHING;
                 write_receive(lane, take_off(lane, i, 0));
             }
         }
     }
     /* Once everybody's sends are under way, these may wait. */
     for (int i = 0; i < MESSAGES; i++) {
-        if (lane->list[i].way == CANCELLED && lane->list[i].to == rank) {
+        if (lane->list[i].kind == CANCELLED && lane->list[i].to == rank) {
             receive_cancelled(lane, i);
         }
     }
@@ -425,8 +425,8 @@ int main(int argc, char **argv)
     for (int i = 0; i < threads; i++) {
         lanes[i].shared = first_seed * 977 + (uint32_t)i;
         lanes[i].own = first_seed * 31 + (uint32_t)(rank * THREADS + i);
-        for (int way = 0; way < WAYS; way++) {
-            MPI_Comm_dup(MPI_COMM_WORLD, &lanes[i].comms[way]);
+        for (int kind = 0; kind < KINDS; kind++) {
+            MPI_Comm_dup(MPI_COMM_WORLD, &lanes[i].comms[kind]);
         }
     }
     for (int i = 1; i < threads; i++) {
@@ -438,8 +438,8 @@ int main(int argc, char **argv)
             pthread_join(ids[i], NULL);
         }
         checks += lanes[i].checks;
-        for (int way = 0; way < WAYS; way++) {
-            MPI_Comm_free(&lanes[i].comms[way]);
+        for (int kind = 0; kind < KINDS; kind++) {
+            MPI_Comm_free(&lanes[i].comms[kind]);
         }
     }
     return check_end("mpi_random");

@@ -2,7 +2,7 @@
 /*
  * A peer of this machine that holds its memory back (userfaultfd) while this process copies from it or to it. Such a
  * copy takes as long as the peer likes, and nothing else comes of it: what is sent arrives, nothing is logged, and the
- * copy after it goes the same way, because swap or a busy machine delay copies of good peers, too. RMA-9, ERR-9,
+ * copy after it takes the same path, because swap or a busy machine delay copies of good peers, too. RMA-9, ERR-9,
  * TAG-15. Skipped where the system lets nobody hold memory back from it, or does not copy between processes.
  */
 #define _GNU_SOURCE

@@ -25,7 +25,7 @@
 #include "wire/cm.h"
 #include "wire/rma.h"
 
-enum { MARGIN = 65536, REGION = 65536, MOST = 70000, POOL = 64, WAYS = 8, IDS = CW_PACKET_COUNT + 2, WAIT_S = 20 };
+enum { MARGIN = 65536, REGION = 65536, MOST = 70000, POOL = 64, VARIANTS = 8, IDS = CW_PACKET_COUNT + 2, WAIT_S = 20 };
 enum { FEATURES = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_STREAM | UCP_FEATURE_RMA | UCP_FEATURE_AMO64 };
 
 enum state {
@@ -439,15 +439,15 @@ static uint64_t some_number(void)
 }
 
 /* A packet of that id in one of several ways to be wrong; the length of the frame. */
-static size_t make_packet(uint8_t *frame, unsigned id, unsigned way)
+static size_t make_packet(uint8_t *frame, unsigned id, unsigned variant)
 {
     static const unsigned payloads[] = {0, 0, 8, 100, 4000};
     size_t header = header_length(id), length = header, i;
     uint8_t *body = frame + CW_TCP_FRAME_HEADER;
-    int placed = way == 7;
+    int placed = variant == 7;
     uint64_t number;
 
-    switch (way) {
+    switch (variant) {
     case 0:
         memset(body, 0, length);
         break;
@@ -471,7 +471,7 @@ static size_t make_packet(uint8_t *frame, unsigned id, unsigned way)
             number = htole64(some_number());
             memcpy(body + i, &number, 8);
         }
-        if (way == 6 && names_region(id)) {
+        if (variant == 6 && names_region(id)) {
             memcpy(body, &server.token, 8); /* the true token, so that bounds alone protect */
         }
         if (id == CW_PACKET_PUT_LIST && cw_one_in(&random_state, 2)) {
@@ -536,22 +536,22 @@ static void end_conn(int fd, int first)
     drain_messages();
 }
 
-static void run_case(enum state state, unsigned id, unsigned way)
+static void run_case(enum state state, unsigned id, unsigned variant)
 {
     static uint8_t frame[MOST];
     int first, fd = open_in_state(state, &first), i;
     unsigned more = (unsigned)cw_random_below(&random_state, 3);
 
-    if ((state == CONNECTED || state == CONNECTED_LISTENER) && way >= 4) {
+    if ((state == CONNECTED || state == CONNECTED_LISTENER) && variant >= 4) {
         make_handshake(frame, id);
         say(fd, frame, CW_TCP_HANDSHAKE_SIZE + cw_random_below(&random_state, 256));
     } else {
-        say(fd, frame, make_packet(frame, id, way));
+        say(fd, frame, make_packet(frame, id, variant));
     }
     while (more-- > 0) { /* and others behind it */
         id = (unsigned)cw_random_below(&random_state, IDS);
-        way = (unsigned)cw_random_below(&random_state, WAYS);
-        say(fd, frame, make_packet(frame, id, way));
+        variant = (unsigned)cw_random_below(&random_state, VARIANTS);
+        say(fd, frame, make_packet(frame, id, variant));
     }
     for (i = 0; i < 6; i++) {
         progress();
@@ -568,7 +568,7 @@ static struct cw_options options = {.seed = 1, .rounds = 1, .seconds = 1e9};
 
 static void all_cases(void *argument)
 {
-    unsigned state, id, way;
+    unsigned state, id, variant;
     int fds;
     long n;
 
@@ -582,12 +582,12 @@ static void all_cases(void *argument)
         cases = closed = 0;
         for (n = 0; n < options.rounds; n++) {
             for (id = 0; id < IDS; id++) {
-                for (way = 0; way < WAYS; way++) {
+                for (variant = 0; variant < VARIANTS; variant++) {
                     (void)alarm(4 * WAIT_S);
                     if (options.verbose) {
-                        printf("%s: id %u, way %u\n", state_names[state], id, way);
+                        printf("%s: id %u, variant %u\n", state_names[state], id, variant);
                     }
-                    run_case((enum state)state, id == IDS - 1 ? 255 : id, way);
+                    run_case((enum state)state, id == IDS - 1 ? 255 : id, variant);
                 }
                 check_server();
             }

@@ -163,7 +163,7 @@ CHILD_TEST(test_seized)
 
 /* The system bounds what a user without privileges has under way by the limit of open files. Returns the pair that
  * holds them. */
-static void fill_the_way(int *pair)
+static void fill_the_socket(int *pair)
 {
     union {
         char bytes[CMSG_SPACE(sizeof(int))];
@@ -253,8 +253,8 @@ static void open_two(struct two *two, const char *tls)
     two->receive = ucp_tag_recv_nbx(two->server.worker, two->in, sizeof(two->in), 1, UINT64_MAX, &param);
 }
 
-/* The way fills up when the client has sent its memory, and before the server answers. */
-static void body_answer_has_no_way(void *argument)
+/* The socket fills up when the client has sent its memory, and before the server answers. */
+static void body_no_space_for_the_answer(void *argument)
 {
     ucs_status_ptr_t request;
     struct two two;
@@ -264,12 +264,12 @@ static void body_answer_has_no_way(void *argument)
     become_unprivileged();
     open_two(&two, "self,shm");
     request = post(&two.client);
-    fill_the_way(pair);
+    fill_the_socket(pair);
     cw_check(outcome(&two.client, &two.server, request) == UCS_OK);
     cw_check(two.client.failures == 0 && cw_log_lines() == 0);
 }
 
-static void body_memory_has_no_way(void *argument)
+static void body_no_space_for_the_memory(void *argument)
 {
     const uint64_t end = soon();
     struct two two;
@@ -279,7 +279,7 @@ static void body_memory_has_no_way(void *argument)
     (void)argument;
     become_unprivileged();
     open_two(&two, "self,shm");
-    fill_the_way(pair);
+    fill_the_socket(pair);
     lines = cw_log_lines();
     cw_check(outcome(&two.client, &two.server, post(&two.client)) < 0);
     while (two.client.failures == 0) {
@@ -289,7 +289,7 @@ static void body_memory_has_no_way(void *argument)
     cw_check(cw_log_lines() > lines && strstr(cw_log_last(), "ulimit -n") != NULL);
 }
 
-static void body_another_way(void *argument)
+static void body_another_transport(void *argument)
 {
     struct two two;
     unsigned lines;
@@ -298,7 +298,7 @@ static void body_another_way(void *argument)
     (void)argument;
     become_unprivileged();
     open_two(&two, "self,shm,tcp");
-    fill_the_way(pair);
+    fill_the_socket(pair);
     lines = cw_log_lines();
     cw_check(outcome(&two.client, &two.server, post(&two.client)) == UCS_OK);
     cw_check(two.client.failures == 0 && cw_log_lines() == lines + 1);
@@ -306,9 +306,9 @@ static void body_another_way(void *argument)
 
 TEST(test_in_flight)
 {
-    cw_child_must_pass(body_answer_has_no_way, NULL, "an answer while too many descriptors are under way");
-    cw_child_must_pass(body_memory_has_no_way, NULL, "memory while too many descriptors are under way");
-    cw_child_must_pass(body_another_way, NULL, "another transport while too many descriptors are under way");
+    cw_child_must_pass(body_no_space_for_the_answer, NULL, "an answer while too many descriptors are under way");
+    cw_child_must_pass(body_no_space_for_the_memory, NULL, "memory while too many descriptors are under way");
+    cw_child_must_pass(body_another_transport, NULL, "another transport while too many descriptors are under way");
 }
 
 /* ---- no room for what comes ---- */

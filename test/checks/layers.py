@@ -58,7 +58,7 @@ SEES_TRANSPORT["core"] = {"transport/transport.h", "transport/registry.h"}
 # The ends of the lines between libucp and libucs, and between libucp and libucm.
 SHARES = {"compat/ucs/share.h": {"base/log_join.c", "compat/ucs/log.c", "compat/ucs/options.c"},
           "compat/ucm/share.h": {"base/unmapped.c", "compat/ucm/ucm.c"}}
-# No system call and no lock, whatever they include on the way.
+# No system call and no lock, whatever they include on the chain.
 PURE = re.compile(r"wire/|proto/protocol\.|connect/choose|config/tls\.|tag/match\.|msg/datatype\.")
 SYSTEM = {"arpa/inet.h", "dirent.h", "fcntl.h", "ifaddrs.h", "net/if.h", "netdb.h", "netinet/in.h", "netinet/tcp.h",
           "poll.h", "pthread.h", "pwd.h", "sched.h", "signal.h", "spawn.h", "sys/epoll.h", "sys/eventfd.h",
@@ -168,15 +168,15 @@ def variable_tables(root, path):
 
 
 def reaches_os(path, headers, seen):
-    """The way by which a pure file comes to os/, or None."""
+    """The path by which a pure file includes os/, or None."""
     for name in headers.get(path, []):
         if name.startswith("os/"):
             return [name]
         if name not in seen:
             seen.add(name)
-            way = reaches_os(name, headers, seen)
-            if way is not None:
-                return [name] + way
+            chain = reaches_os(name, headers, seen)
+            if chain is not None:
+                return [name] + chain
     return None
 
 
@@ -207,9 +207,9 @@ def check(root):
                 elif PURE.match(path):
                     complaints.append("%s:%d: <%s> cannot be excused in a pure file" % (full, line, name))
     for path in headers:
-        way = reaches_os(path, headers, set()) if PURE.match(path) else None
-        if way is not None:
-            complaints.append("src/%s: pure, but includes %s" % (path, " which includes ".join(way)))
+        chain = reaches_os(path, headers, set()) if PURE.match(path) else None
+        if chain is not None:
+            complaints.append("src/%s: pure, but includes %s" % (path, " which includes ".join(chain)))
     for (path, name), (line, has_reason) in exceptions.items():
         if not has_reason:
             complaints.append("%s:%d: an exception needs a reason" % (EXCEPTIONS, line))

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""No locked instruction on the way of a message that one thread sends over shared memory, beside what the ring needs.
+"""No locked instruction on the path of a message that one thread sends over shared memory, beside what the ring needs.
 
 Usage: locks.py LIBRARY | --self-test
 
 Disassembles the library (x86-64, objdump) and walks from the public send calls through every function that they call or
 jump to. Calls through pointers are followed as POINTERS says. The walk ends at the functions of STOPS, each with the
-reason why it is no part of that way. A function that has a locked instruction - a lock prefix, an exchange with memory,
-a full fence - and is not in ALLOWED fails the check, and so does a call of a function of the C library that is not
-known to take no lock. Names of these tables that are not found fail it, too, so that it cannot pass for nothing.
+reason why it is no part of that path. A function that has a locked instruction - a lock prefix, an exchange with
+memory, a full fence - and is not in ALLOWED fails the check, and so does a call of a function of the C library that is
+not known to take no lock. Names of these tables that are not found fail it, too, so that it cannot pass for nothing.
 """
 import platform
 import re
@@ -108,18 +108,18 @@ def walk(functions, roots, pointers, stops, allowed, harmless):
     todo = [(function, root) for root in roots for function in by_name.get(root, []) if function.name == root]
     seen = {}
     while todo:
-        function, way = todo.pop()
+        function, chain = todo.pop()
         name = base_name(function.name)
         if function.start in seen or name in stops:
             continue
         seen[function.start] = function.name
         if function.locked and name not in allowed:
-            faults += [f"{way}: {line}" for line in function.locked]
+            faults += [f"{chain}: {line}" for line in function.locked]
         own = {base_name(functions[target].name) for target in function.targets if target in functions}
-        faults += [f"{way} calls {name} of the C library" for name in sorted(function.foreign - set(harmless) - own)]
+        faults += [f"{chain} calls {name} of the C library" for name in sorted(function.foreign - set(harmless) - own)]
         following = [functions[target] for target in function.targets if target in functions]
         following += [target for to in pointers.get(name, ()) for target in by_name.get(to, [])]
-        todo += [(target, f"{way} > {target.name}") for target in following if target is not function]
+        todo += [(target, f"{chain} > {target.name}") for target in following if target is not function]
     return faults, set(seen.values())
 
 
@@ -138,7 +138,7 @@ def check(library):
                                                                       "cw_shm_send_short", "send_any"} - names)]
     for fault in faults:
         print(f"locks.py: {fault}")
-    print(f"{len(seen)} functions on the way, {len(faults)} faults")
+    print(f"{len(seen)} functions on the path, {len(faults)} faults")
     return 1 if faults else 0
 
 

@@ -397,7 +397,7 @@ static struct child start(struct cw_rig *rig)
 static void need_processes(void)
 {
     need_slots();
-    cw_rig_need(cw_subject.traits & CW_SUBJECT_PROCESSES, "a way to other processes");
+    cw_rig_need(cw_subject.traits & CW_SUBJECT_PROCESSES, "a path to other processes");
 }
 
 RIG_TEST(test_other_process)

@@ -58,7 +58,7 @@ static struct child start(struct cw_rig *rig, void (*role)(struct cw_rig *rig, i
     struct child child;
     int fds[2];
 
-    cw_rig_need(cw_subject.traits & CW_SUBJECT_PROCESSES, "a way to other processes");
+    cw_rig_need(cw_subject.traits & CW_SUBJECT_PROCESSES, "a path to other processes");
     cw_side_close(rig->a);
     cw_side_close(rig->b);
     rig->b = rig->a;

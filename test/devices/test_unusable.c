@@ -21,7 +21,7 @@ struct step {
     const char *name;
     /* A failure in the opening leaves out the device (FATAL) or all (LISTING), or the device is used all the same. */
     enum { FATAL, LISTING, TAKEN } opening;
-    /* Without this no connection begins, so messages go another way; else the connection fails later. */
+    /* Without this no connection begins, so messages take another path; else the connection fails later. */
     bool begins;
 };
 

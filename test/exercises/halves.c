@@ -9,7 +9,7 @@
 unsigned halves_sent;
 
 /* Pure: for which lengths the protocol offers itself. It leaves to others what one packet cannot carry, what is not
- * plain memory, and what somebody wants to go another way. */
+ * plain memory, and what somebody wants on another path. */
 static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
     if (ask->data != CW_DATA_CONTIG || ask->force == CW_FORCE_RNDV || ask->header >= ask->lanes->max_piece) {

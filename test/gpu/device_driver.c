@@ -27,7 +27,7 @@ struct properties {
     unsigned char rest[8];
 };
 
-enum { PLAIN, POOL, MAPPED, WAYS };
+enum { PLAIN, POOL, MAPPED, KINDS };
 
 /* Memory that is mapped has to be unmapped with its length. */
 struct mapped {
@@ -174,7 +174,7 @@ void *device_alloc(size_t length)
     cuda_ptr ptr = 0;
 
     succeed("cuCtxSetCurrent", call.set_current(context));
-    switch (turn++ % WAYS) {
+    switch (turn++ % KINDS) {
     case PLAIN:
         succeed("cuMemAlloc", call.alloc(&ptr, length));
         break;

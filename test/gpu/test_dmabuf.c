@@ -84,7 +84,7 @@ static char *pool_new(size_t length)
 
 /* ---- operations ---- */
 
-enum way { TAG, AM, PUT, GET, WAYS };
+enum operation { TAG, AM, PUT, GET, OPERATIONS };
 
 struct am {
     struct cw_pair *pair;
@@ -136,7 +136,7 @@ static void send_am(struct cw_pair *pair, const char *from, char *to)
 }
 
 /* `here` is the origin's memory, `there` the target's. */
-static void access_memory(struct cw_pair *pair, enum way way, char *here, char *there)
+static void access_memory(struct cw_pair *pair, enum operation operation, char *here, char *there)
 {
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
                                    .address = there,
@@ -152,7 +152,7 @@ static void access_memory(struct cw_pair *pair, enum way way, char *here, char *
     assert_int_equal(ucp_rkey_pack(pair->rx->context, memh, &packed, &size), UCS_OK);
     assert_int_equal(ucp_ep_rkey_unpack(pair->tx->ep, packed, &rkey), UCS_OK);
     ucp_rkey_buffer_release(packed);
-    result = (way == PUT) ? ucp_put_nbx(pair->tx->ep, here, LENGTH, (uintptr_t)there, rkey, &param)
+    result = (operation == PUT) ? ucp_put_nbx(pair->tx->ep, here, LENGTH, (uintptr_t)there, rkey, &param)
                           : ucp_get_nbx(pair->tx->ep, here, LENGTH, (uintptr_t)there, rkey, &param);
     assert_int_equal(cw_pair_wait(pair, result, "an access"), UCS_OK);
     assert_int_equal(cw_pair_wait(pair, ucp_ep_flush_nbx(pair->tx->ep, &param), "a flush"), UCS_OK);
@@ -161,17 +161,17 @@ static void access_memory(struct cw_pair *pair, enum way way, char *here, char *
 }
 
 /* Moves the bytes, and returns how many copies the GPUs made. */
-static unsigned move(struct cw_pair *pair, enum way way, char *from, char *to, uint64_t seed)
+static unsigned move(struct cw_pair *pair, enum operation operation, char *from, char *to, uint64_t seed)
 {
     const unsigned before = copies();
 
     fill(from, seed);
-    if (way == TAG) {
+    if (operation == TAG) {
         send_tag(pair, from, to);
-    } else if (way == AM) {
+    } else if (operation == AM) {
         send_am(pair, from, to);
     } else {
-        access_memory(pair, way, (way == PUT) ? from : to, (way == PUT) ? to : from);
+        access_memory(pair, operation, (operation == PUT) ? from : to, (operation == PUT) ? to : from);
     }
     check(to, seed);
     return copies() - before;
@@ -185,12 +185,12 @@ API_TEST_WITH(test_no_copies, setup, teardown)
     char *gpu[2] = {device_new(LENGTH), device_new(LENGTH)}, *host = malloc(LENGTH);
 
     open_plain(pair);
-    for (enum way way = TAG; way < WAYS; way++) {
+    for (enum operation operation = TAG; operation < OPERATIONS; operation++) {
         const uint64_t bytes = stats().bytes;
 
-        assert_int_equal(move(pair, way, gpu[0], gpu[1], 3 * way), 0);
-        assert_int_equal(move(pair, way, gpu[1], host, 3 * way + 1), 0);
-        assert_int_equal(move(pair, way, host, gpu[0], 3 * way + 2), 0);
+        assert_int_equal(move(pair, operation, gpu[0], gpu[1], 3 * operation), 0);
+        assert_int_equal(move(pair, operation, gpu[1], host, 3 * operation + 1), 0);
+        assert_int_equal(move(pair, operation, host, gpu[0], 3 * operation + 2), 0);
         assert_true(stats().bytes - bytes < LENGTH / 100);
     }
     cw_pair_close(pair);
@@ -224,9 +224,9 @@ API_TEST_WITH(test_within_pages, setup, teardown)
 
     standin_narrow(512);
     open_plain(pair);
-    for (enum way way = TAG; way < WAYS; way++) {
-        assert_int_equal(move(pair, way, from + 512, to + 512, 2 * way), 0);
-        assert_int_equal(move(pair, way, from + PAGE + 3, to + 700, 2 * way + 1), 0);
+    for (enum operation operation = TAG; operation < OPERATIONS; operation++) {
+        assert_int_equal(move(pair, operation, from + 512, to + 512, 2 * operation), 0);
+        assert_int_equal(move(pair, operation, from + PAGE + 3, to + 700, 2 * operation + 1), 0);
     }
     cw_pair_close(pair);
     standin_narrow(0);
@@ -285,8 +285,8 @@ API_TEST_WITH(test_two_devices, setup, teardown)
     knobs.rdma = 2;
     open_world(pair, &knobs);
     for (unsigned i = 0; i < 4; i++) {
-        for (enum way way = TAG; way < WAYS; way++) {
-            assert_int_equal(move(pair, way, from, to, 4 * i + way), 0);
+        for (enum operation operation = TAG; operation < OPERATIONS; operation++) {
+            assert_int_equal(move(pair, operation, from, to, 4 * i + operation), 0);
         }
     }
     assert_true(stats().bytes_of[0] > LENGTH && stats().bytes_of[1] > LENGTH);
@@ -305,8 +305,8 @@ API_TEST_WITH(test_a_device_that_wants_alignment, setup, teardown)
     knobs.dmabuf = CW_SIM_TAKES_DMABUF;
     knobs.alignment = 64;
     open_world(pair, &knobs);
-    for (enum way way = TAG; way < WAYS; way++) {
-        assert_true(move(pair, way, from + 8, to + 72, way) <= 4);
+    for (enum operation operation = TAG; operation < OPERATIONS; operation++) {
+        assert_true(move(pair, operation, from + 8, to + 72, operation) <= 4);
     }
     cw_pair_close(pair);
     device_free(from);
@@ -394,8 +394,8 @@ API_TEST_WITH(test_many_allocations, setup, teardown)
 
 static void goes_through_the_host(struct cw_pair *pair, char *from, char *to)
 {
-    for (enum way way = TAG; way < WAYS; way++) {
-        assert_true(move(pair, way, from, to, way) > 0);
+    for (enum operation operation = TAG; operation < OPERATIONS; operation++) {
+        assert_true(move(pair, operation, from, to, operation) > 0);
     }
 }
 
@@ -505,7 +505,7 @@ API_TEST_WITH(test_registrations_that_fail, setup, teardown)
     open_plain(pair);
     for (unsigned i = 0; i < 20; i++) {
         cw_sim_set_fault(world, CW_SIM_NO_REGISTER, (i % 5 == 0) ? CW_SIM_ALWAYS : CW_SIM_ALWAYS / 2);
-        (void)move(pair, (enum way)(i % WAYS), from, to, i);
+        (void)move(pair, (enum operation)(i % OPERATIONS), from, to, i);
     }
     assert_true(stats().no_register > 0);
     cw_sim_set_fault(world, CW_SIM_NO_REGISTER, 0);

@@ -148,7 +148,7 @@ API_TEST_WITH(test_requests_tell_the_type, setup, teardown)
     cw_pair_close(pair);
 }
 
-/* REQ-27, for puts and gets of every way: with a request of their own, and complete within the call. */
+/* REQ-27, for puts and gets on every path: with a request of their own, and complete within the call. */
 API_TEST_WITH(test_puts_and_gets_tell_the_type, setup, teardown)
 {
     static const size_t lengths[] = {8, 20000, LENGTH};

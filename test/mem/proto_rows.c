@@ -10,7 +10,7 @@
 
 #include "core/worker.h"
 
-#define WAY(name) (1u << CW_TRACE_##name)
+#define PATH(name) (1u << CW_TRACE_##name)
 
 /* ---- rows ---- */
 
@@ -29,7 +29,7 @@ static const char *next_row(const char *at, unsigned long long *first, unsigned 
     return at;
 }
 
-int cw_proto_row(const char *text, const char *title, size_t length, char *way, size_t size)
+int cw_proto_row(const char *text, const char *title, size_t length, char *path, size_t size)
 {
     unsigned long long first, last;
     const char *row = strstr(text, title);
@@ -37,7 +37,7 @@ int cw_proto_row(const char *text, const char *title, size_t length, char *way, 
     while (row != NULL && (row = next_row(row, &first, &last)) != NULL) {
         if (length >= first && length <= last) {
             row = strchr(strchr(row, '|') + 1, '|') + 2;
-            snprintf(way, size, "%.*s", (int)strcspn(row, "|"), row);
+            snprintf(path, size, "%.*s", (int)strcspn(row, "|"), row);
             return 1;
         }
     }
@@ -58,36 +58,37 @@ size_t cw_proto_border(const char *text, const char *title, unsigned n)
     return (size_t)first + (table != NULL && first == 0);
 }
 
-unsigned cw_proto_ways(const char *words, enum cw_proto_operation operation)
+unsigned cw_proto_paths(const char *words, enum cw_proto_operation operation)
 {
     static const struct {
         const char *words;
-        unsigned ways;
+        unsigned paths;
     } rows[] = {{"short", CW_PROTO_NO_REQUEST},
-                {"eager copy", WAY(COPIED)},
-                {"eager zero copy", WAY(WITHOUT_COPY)},
-                {"eager fragments", WAY(PIECES)},
-                {"rendezvous", WAY(ANNOUNCED)},
-                {"store", WAY(MAPPED)},
-                {"load", WAY(MAPPED)},
-                {"this CPU", WAY(MAPPED)},
-                {"packet to the target", WAY(COPIED)},
-                {"write by the device", WAY(DEVICE)},
-                {"read by the device", WAY(DEVICE)},
-                {"the target's device", WAY(DEVICE)},
-                {"request to the target", WAY(ASKED)},
-                {"copy between processes", WAY(SYSTEM)}};
+                {"eager copy", PATH(COPIED)},
+                {"eager zero copy", PATH(WITHOUT_COPY)},
+                {"eager fragments", PATH(PIECES)},
+                {"rendezvous", PATH(ANNOUNCED)},
+                {"store", PATH(MAPPED)},
+                {"load", PATH(MAPPED)},
+                {"this CPU", PATH(MAPPED)},
+                {"packet to the target", PATH(COPIED)},
+                {"write by the device", PATH(DEVICE)},
+                {"read by the device", PATH(DEVICE)},
+                {"the target's device", PATH(DEVICE)},
+                {"request to the target", PATH(ASKED)},
+                {"copy between processes", PATH(SYSTEM)}};
 
     if (operation >= CW_PROTO_PUT && strncmp(words, "short", 5) == 0) {
-        return WAY(COPIED); /* these operations ask for a request */
+        return PATH(COPIED); /* these operations ask for a request */
     }
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (strncmp(words, rows[i].words, strlen(rows[i].words)) == 0) {
             /* a stream is cut without a copy, too; an eager copy of a message may need no request */
-            return rows[i].ways | (operation == CW_PROTO_STREAM && rows[i].ways == WAY(WITHOUT_COPY) ? WAY(PIECES) : 0);
+            return rows[i].paths |
+                   (operation == CW_PROTO_STREAM && rows[i].paths == PATH(WITHOUT_COPY) ? PATH(PIECES) : 0);
         }
     }
-    fail_msg("There is no way '%s'", words);
+    fail_msg("There is no path '%s'", words);
     return 0;
 }
 
@@ -135,7 +136,7 @@ unsigned cw_proto_rings_used(struct cw_proto_rings *rings, enum cw_proto_operati
             }
         }
     }
-    rings->ways |= used;
+    rings->paths |= used;
     return used;
 }
 

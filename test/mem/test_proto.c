@@ -3,7 +3,7 @@
  * VAR-31: what the tables of protocols say is what is done, over every transport, the simulated RDMA device and the
  * simulated GPU among them. Each seed is a child with a configuration of its own: transports, settings that change the
  * selection, abilities of the devices. It makes operations one after the other, between memory of every kind, with
- * lengths around the borders that ucp_ep_print_info has printed, and compares the printed row with the way that the
+ * lengths around the borders that ucp_ep_print_info has printed, and compares the printed row with the path that the
  * trace tells, and with what the simulated device did. CW_PROTO_SEED=<seed> CW_PROTO_SEEDS=<count> replays or goes on.
  */
 #include "test_proto.h"
@@ -288,12 +288,12 @@ static int title_of(const struct operation *op, unsigned n, char *title, size_t 
 }
 
 /* The row that the tables have for the operation. */
-static void look_up(const char *text, const struct operation *op, char way[64])
+static void look_up(const char *text, const struct operation *op, char path[64])
 {
     char title[128];
 
     for (unsigned n = 0; title_of(op, n, title, sizeof(title)); n++) {
-        if (cw_proto_row(text, title, op->length, way, 64)) {
+        if (cw_proto_row(text, title, op->length, path, 64)) {
             return;
         }
     }
@@ -434,7 +434,7 @@ static void make(const struct operation *op)
 
 /* How the bytes of an announced message come, by the receiver's tables: the sender names its memory if it expects that
  * it will be read. NULL: over this lane no table says. */
-static const char *announced(const char *text, const struct operation *op, char way[64])
+static const char *announced(const char *text, const struct operation *op, char path[64])
 {
     const int is_flat = op->to != GPU || world.is_named;
     const int known = op->to != HOST || world.knobs.on_demand;
@@ -444,37 +444,37 @@ static const char *announced(const char *text, const struct operation *op, char 
     if (strstr(text, "announced message") == NULL) {
         return NULL;
     }
-    strcpy(way, "in packets");
+    strcpy(path, "in packets");
     if (!is_flat) {
-        return way;
+        return path;
     }
     snprintf(title, sizeof(title), "| announced message%s (named, by the device%s) over ",
              op->from == GPU ? " of device memory" : "", op->from == GPU ? ", registered here" : "");
-    if (can && !cw_proto_row(text, title, op->length, way, 64)) {
+    if (can && !cw_proto_row(text, title, op->length, path, 64)) {
         fail_op("There is no row of announced messages", text);
     }
     snprintf(title, sizeof(title), "| announced message%s (%s, by the device%s) over ",
-             op->to == GPU ? " of device memory" : "", (can && strncmp(way, "read", 4) == 0) ? "named" : "not named",
+             op->to == GPU ? " of device memory" : "", (can && strncmp(path, "read", 4) == 0) ? "named" : "not named",
              known ? ", registered here" : "");
-    if (!cw_proto_row(text, title, op->length, way, 64)) {
+    if (!cw_proto_row(text, title, op->length, path, 64)) {
         fail_op("There is no row of announced messages", text);
     }
-    return way;
+    return path;
 }
 
 static void check_announced(const char *text, const struct cw_sim_stats *before)
 {
     struct cw_sim_stats after;
-    const char *way;
+    const char *path;
     char space[64];
 
     cw_sim_get_stats(world.sim, &after);
-    way = announced(text, world.now, space);
-    if (way != NULL && ((after.gets > before->gets) != (strncmp(way, "read", 4) == 0) ||
-                        (after.puts > before->puts) != (strncmp(way, "written", 7) == 0))) {
-        print_error("printed '%s', and the devices made %llu gets and %llu puts\n", way,
+    path = announced(text, world.now, space);
+    if (path != NULL && ((after.gets > before->gets) != (strncmp(path, "read", 4) == 0) ||
+                        (after.puts > before->puts) != (strncmp(path, "written", 7) == 0))) {
+        print_error("printed '%s', and the devices made %llu gets and %llu puts\n", path,
                     (unsigned long long)(after.gets - before->gets), (unsigned long long)(after.puts - before->puts));
-        fail_op("An announced message came another way", text);
+        fail_op("An announced message took another path", text);
     }
 }
 
@@ -483,7 +483,7 @@ static void check_op(void)
     char before[64], after[64];
     struct cw_sim_stats stats;
     char *text = print_tables(world.pair.tx->ep), *later;
-    unsigned ways, used;
+    unsigned paths, used;
     struct operation op = choose_op(text);
 
     world.now = &op;
@@ -494,10 +494,10 @@ static void check_op(void)
     used = cw_proto_rings_used(&world.rings, op.kind, op.length);
     later = print_tables(world.pair.tx->ep);
     look_up(later, &op, after);
-    ways = cw_proto_ways(before, op.kind) | cw_proto_ways(after, op.kind);
-    if (!(used & ways)) {
-        print_error("printed '%s', later '%s' (%#x), used %#x\n", before, after, ways, used);
-        fail_op("Another way was taken", text);
+    paths = cw_proto_paths(before, op.kind) | cw_proto_paths(after, op.kind);
+    if (!(used & paths)) {
+        print_error("printed '%s', later '%s' (%#x), used %#x\n", before, after, paths, used);
+        fail_op("Another path was taken", text);
     }
     if (used == 1u << CW_TRACE_ANNOUNCED && op.kind < CW_PROTO_PUT) {
         check_announced(text, &stats);
@@ -543,7 +543,7 @@ static void check_estimate(void)
  * down is the subject of other tests. */
 static void run_seed(uint64_t seed, int report[2])
 {
-    unsigned ways;
+    unsigned paths;
 
     world.seed = seed;
     world.random = seed * 7919;
@@ -553,8 +553,8 @@ static void run_seed(uint64_t seed, int report[2])
         check_op();
     }
     check_estimate();
-    ways = world.rings.ways;
-    assert_int_equal(write(report[1], &ways, sizeof(ways)), sizeof(ways));
+    paths = world.rings.paths;
+    assert_int_equal(write(report[1], &paths, sizeof(paths)), sizeof(paths));
     _exit(0);
 }
 
@@ -566,7 +566,7 @@ static long number_of(const char *name, long otherwise)
 TEST(test_var31_printed_is_used)
 {
     const long first = number_of("CW_PROTO_SEED", 1), count = number_of("CW_PROTO_SEEDS", SEEDS);
-    unsigned ways, seen = 0, status;
+    unsigned paths, seen = 0, status;
     int report[2];
 
     for (long seed = first; seed < first + count; seed++) {
@@ -580,13 +580,13 @@ TEST(test_var31_printed_is_used)
         }
         close(report[1]);
         assert_int_equal(waitpid(pid, (int *)&status, 0), pid);
-        if (status != 0 || read(report[0], &ways, sizeof(ways)) != sizeof(ways)) {
+        if (status != 0 || read(report[0], &paths, sizeof(paths)) != sizeof(paths)) {
             fail_msg("Seed %ld failed with status %#x", seed, status);
         }
-        seen |= ways;
+        seen |= paths;
         close(report[0]);
     }
-    if (count >= SEEDS) { /* the configurations are such that each of these ways was taken */
+    if (count >= SEEDS) { /* the configurations are such that each of these paths was taken */
         const unsigned must = CW_PROTO_NO_REQUEST | 1u << CW_TRACE_COPIED | 1u << CW_TRACE_WITHOUT_COPY |
                               1u << CW_TRACE_PIECES | 1u << CW_TRACE_ANNOUNCED | 1u << CW_TRACE_DEVICE;
 

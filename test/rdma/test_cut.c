@@ -253,7 +253,7 @@ TEST_WITH(test_no_carrier, NULL, good_wire)
     lost("down");
 }
 
-/* ---- another way ---- */
+/* ---- another path ---- */
 
 /* Which of the endpoint's lanes uses that device; the first one carries messages. -1: none. */
 static int lane_of(const struct link *link, const char *device)

@@ -190,13 +190,13 @@ TEST(test_unread)
     }
 }
 
-static struct ibv_ah *way_to_b(struct pair *pair)
+static struct ibv_ah *route_to_b(struct pair *pair)
 {
-    struct ibv_ah_attr way = {.is_global = 1,
+    struct ibv_ah_attr route = {.is_global = 1,
                               .port_num = 1,
                               .grh = {.dgid = pair->b.gid, .sgid_index = (uint8_t)pair->a.gid_index, .hop_limit = 64}};
 
-    return ibv_create_ah(pair->a.pd, &way);
+    return ibv_create_ah(pair->a.pd, &route);
 }
 
 /* Sends a datagram; false: refused when posted, or completed with an error. */
@@ -220,7 +220,7 @@ TEST(test_datagrams)
     struct ibv_wc wc;
 
     pair_open(&pair, MEMORY, &options);
-    struct ibv_ah *ah = way_to_b(&pair);
+    struct ibv_ah *ah = route_to_b(&pair);
     const size_t most = (size_t)128 << pair.a.mtu;
     pair.a.memory[0] = 42;
     assert_non_null(ah);
@@ -255,7 +255,7 @@ static void long_datagram(size_t length, size_t space)
     struct ibv_wc wc;
 
     pair_open(&pair, MEMORY, &options);
-    struct ibv_ah *ah = way_to_b(&pair);
+    struct ibv_ah *ah = route_to_b(&pair);
     assert_non_null(ah);
     cw_verbs_receive(&pair.b, 1, 0, GRH + space);
     const bool sent = send_datagram(&pair, ah, CW_VERBS_QKEY, length);

@@ -20,7 +20,7 @@ static struct cw_verbs_iface *verbs(const struct cw_side *side)
 
 static void pair_of(const struct cw_side *from, const struct cw_side *to, unsigned *gid_from, unsigned *gid_to)
 {
-    cw_check(cw_verbs_pair(&verbs(from)->local, &verbs(to)->local, gid_from, gid_to) == NULL, "the two have no way");
+    cw_check(cw_verbs_pair(&verbs(from)->local, &verbs(to)->local, gid_from, gid_to) == NULL, "the two have no path");
 }
 
 static void send_to(struct cw_side *from, const struct cw_side *to, struct cw_verbs_datagram *datagram)

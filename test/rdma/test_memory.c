@@ -362,7 +362,7 @@ TEST(test_revocation)
         const char *what;
         int (*revoke)(struct pair *pair);
         bool sure;
-    } ways[] = {
+    } revocations[] = {
         {"target's queue pair to error", target_to_error, false},
         {"target's queue pair to error and flushed", target_to_error_and_flushed, true},
         {"closing the registration", close_registration, true},
@@ -375,12 +375,12 @@ TEST(test_revocation)
     pair_open(&pair, MEMORY, &options);
     assert_true(late_write(&pair, nothing, "nothing"));
     pair_close(&pair);
-    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+    for (size_t i = 0; i < sizeof(revocations) / sizeof(revocations[0]); i++) {
         for (int round = 0; round < ROUNDS; round++) {
             pair_open(&pair, MEMORY, &options);
             cw_verbs_receive(&pair.b, 1, 0, 8);
-            const bool late = late_write(&pair, ways[i].revoke, ways[i].what);
-            assert_false(late && ways[i].sure);
+            const bool late = late_write(&pair, revocations[i].revoke, revocations[i].what);
+            assert_false(late && revocations[i].sure);
             pair_close(&pair);
         }
     }

@@ -168,10 +168,10 @@ TEST_WITH(test_share_of_loss, NULL, good_wire)
     int arrived = 0;
 
     pair_open(&pair, ROOM, &options);
-    struct ibv_ah_attr way = {.is_global = 1,
+    struct ibv_ah_attr route = {.is_global = 1,
                               .port_num = 1,
                               .grh = {.dgid = pair.b.gid, .sgid_index = (uint8_t)pair.a.gid_index, .hop_limit = 64}};
-    struct ibv_ah *ah = ibv_create_ah(pair.a.pd, &way);
+    struct ibv_ah *ah = ibv_create_ah(pair.a.pd, &route);
     assert_non_null(ah);
     struct ibv_sge sge = {.addr = (uintptr_t)pair.a.memory, .length = 8, .lkey = pair.a.mr->lkey};
     struct ibv_send_wr *bad, wr = {.opcode = IBV_WR_SEND,

@@ -257,7 +257,7 @@ static void ep_failed(void *arg, ucp_ep_h ep, ucs_status_t status)
     }
 }
 
-/* Many messages are announced, and devices move them by each of the ways: as the costs say, or as is set. */
+/* Many messages are announced, and devices move them by each of the schemes: as the costs say, or as is set. */
 static void announce_to_devices(struct cw_cluster *cluster, ucp_config_t *config)
 {
     static const char *const schemes[] = {"auto", "get_zcopy", "put_zcopy", "get_zcopy"};

@@ -104,7 +104,7 @@ void cw_cluster_finish(struct cw_cluster *cluster);
 
 /* One message from a worker to another, of random size and flavour. NULL: the endpoint failed. */
 struct cw_op *cw_cluster_send(struct cw_cluster *cluster, unsigned from, unsigned to);
-/* A receive for the next message on that way. */
+/* A receive for the next message in that direction. */
 struct cw_op *cw_cluster_recv(struct cw_cluster *cluster, unsigned from, unsigned to);
 /* Checks and frees an operation that is done. */
 void cw_op_check(struct cw_cluster *cluster, struct cw_op *op);

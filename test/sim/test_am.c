@@ -202,8 +202,8 @@ static int is_lost(const struct message *message, unsigned id, size_t header_len
             ((message->flags & UCP_AM_SEND_FLAG_REPLY) != 0) != replied);
 }
 
-/* The next message of its way: in order, with the right bytes. An endpoint that the receiver has closed lets some of
- * them through only (AMR-23). */
+/* The next message of its direction: in order, with the right bytes. An endpoint that the receiver has closed lets some
+ * of them through only (AMR-23). */
 static struct message *arrived(unsigned from, unsigned to, unsigned id, const void *header, size_t header_length,
                                size_t length, int replied)
 {
@@ -285,7 +285,7 @@ static ucs_status_t handler(void *arg, const void *header, size_t header_length,
 
     if (id != message->id || (!rndv && !lent && id % 4096 == KEEPING % 4096) ||
         (rndv && (message->flags & UCP_AM_SEND_FLAG_EAGER)) || (!rndv && (message->flags & UCP_AM_SEND_FLAG_RNDV))) {
-        cw_cluster_fail(cluster, "a message comes in the wrong way");
+        cw_cluster_fail(cluster, "a message comes by the wrong scheme");
     }
     if (lent && (uintptr_t)data % cluster->nodes[to].worker->am_alignment != 0) {
         cw_cluster_fail(cluster, "data that is lent is not aligned"); /* AMR-20 */
@@ -366,7 +366,7 @@ static void on_sent(void *request, ucs_status_t status, void *user_data)
 static struct message *message_new(unsigned from, unsigned to)
 {
     static const unsigned bases[] = {PLAIN, PLAIN, KEEPING, OLD};
-    static const uint32_t ways[] = {0, 0, UCP_AM_SEND_FLAG_EAGER, UCP_AM_SEND_FLAG_RNDV};
+    static const uint32_t kinds[] = {0, 0, UCP_AM_SEND_FLAG_EAGER, UCP_AM_SEND_FLAG_RNDV};
     struct message *message = calloc(1, sizeof(*message));
     unsigned base = bases[cw_cluster_random(cluster, 4)];
 
@@ -378,7 +378,7 @@ static struct message *message_new(unsigned from, unsigned to)
     if (base == OLD) {
         message->flags = UCP_AM_SEND_FLAG_EAGER;
     } else {
-        message->flags = ways[cw_cluster_random(cluster, 4)];
+        message->flags = kinds[cw_cluster_random(cluster, 4)];
         message->header_length = (cw_cluster_random(cluster, 2) == 0) ? 0 : cw_cluster_random(cluster, max_header + 1);
         message->header_length = (cw_cluster_random(cluster, 8) == 0) ? max_header : message->header_length;
     }

@@ -24,7 +24,7 @@ enum word { FETCH64, FETCH32, SUM64, SUM32 };
 enum kind { PUT, GET, POSTED, FETCHING };
 
 /* The section of `from` in the memory of `to`. */
-struct way {
+struct area {
     unsigned from, to;
     ucp_rkey_h keys[2];         /* by copies and packets; directly; unpacked before any lane is cut (N22-80) */
     ucp_rkey_h shared_keys[2];
@@ -38,8 +38,8 @@ struct way {
 };
 
 struct access {
-    struct cw_list link;        /* way->silent */
-    struct way *way;
+    struct cw_list link;        /* area->silent */
+    struct area *area;
     enum kind kind;
     uint32_t serial;
     size_t length;
@@ -69,7 +69,7 @@ struct node {
 };
 
 static struct cw_cluster *cluster;
-static struct way ways[CW_MAX_WORKERS][CW_MAX_WORKERS];
+static struct area areas[CW_MAX_WORKERS][CW_MAX_WORKERS];
 static struct node nodes[CW_MAX_WORKERS];
 static struct cw_op *closes[CW_MAX_WORKERS * CW_MAX_WORKERS];
 static unsigned num_closes;
@@ -84,12 +84,12 @@ static unsigned below(uint64_t limit)
 /* ---- what is to be seen ---- */
 
 /* All that was written up to `serial` and not since. */
-static void check_visible(const struct way *way, uint32_t serial, const char *who)
+static void check_visible(const struct area *area, uint32_t serial, const char *who)
 {
     for (size_t i = 0; i < section && !faulty; i++) {
-        if (way->written[i] <= serial && way->memory[i] != way->model[i]) {
+        if (area->written[i] <= serial && area->memory[i] != area->model[i]) {
             cw_cluster_fail(cluster, "%s from %u to %u: byte %zu is %02x instead of %02x, written by access %u of %u",
-                            who, way->from, way->to, i, way->memory[i], way->model[i], way->written[i], serial);
+                            who, area->from, area->to, i, area->memory[i], area->model[i], area->written[i], serial);
         }
     }
 }
@@ -104,15 +104,16 @@ static void access_free(struct access *access)
 /* It is over and the program knows. */
 static void ended(struct access *access, ucs_status_t status)
 {
-    const struct way *way = access->way;
+    const struct area *area = access->area;
 
     if (status != UCS_OK && !faulty) {
-        cw_cluster_fail(cluster, "an access from %u to %u ends with %s", way->from, way->to, ucs_status_string(status));
+        cw_cluster_fail(cluster, "an access from %u to %u ends with %s", area->from, area->to,
+                        ucs_status_string(status));
     }
     if (access->expected != NULL && status == UCS_OK && !faulty &&
         memcmp(access->buffer, access->expected, access->length + 1) != 0) {
         cw_cluster_fail(cluster, "access %u from %u to %u (kind %d, %zu bytes) brings wrong bytes", access->serial,
-                        way->from, way->to, access->kind, access->length);
+                        area->from, area->to, access->kind, access->length);
     }
     if (access->counted != NULL && status == UCS_OK) {
         memcpy(access->counted, access->buffer, access->length);
@@ -136,12 +137,12 @@ static void on_access(void *request, ucs_status_t status, void *user_data)
 }
 
 /* Those up to `serial` of which nobody tells. */
-static void silent_ended(struct way *way, uint32_t serial)
+static void silent_ended(struct area *area, uint32_t serial)
 {
     struct cw_list *link, *next;
     struct access *access;
 
-    for (link = way->silent.next; link != &way->silent && !faulty; link = next) {
+    for (link = area->silent.next; link != &area->silent && !faulty; link = next) {
         next = link->next;
         access = cw_container_of(link, struct access, link);
         if (access->serial <= serial) {
@@ -159,8 +160,8 @@ static void flushed(struct flush *flush, ucs_status_t status)
     }
     for (unsigned to = 0; to < cluster->num_workers; to++) {
         if (flush->to < 0 || flush->to == (int)to) {
-            check_visible(&ways[flush->from][to], flush->serials[to], "a flush");
-            silent_ended(&ways[flush->from][to], flush->serials[to]);
+            check_visible(&areas[flush->from][to], flush->serials[to], "a flush");
+            silent_ended(&areas[flush->from][to], flush->serials[to]);
         }
     }
     cluster->num_done++;
@@ -199,10 +200,10 @@ static size_t random_length(void)
     }
 }
 
-static int is_ordered(const struct way *way, size_t offset, size_t length)
+static int is_ordered(const struct area *area, size_t offset, size_t length)
 {
     for (size_t i = offset; i < offset + length; i++) {
-        if (way->epoch[i] >= nodes[way->from].epoch) {
+        if (area->epoch[i] >= nodes[area->from].epoch) {
             return 0;
         }
     }
@@ -210,56 +211,56 @@ static int is_ordered(const struct way *way, size_t offset, size_t length)
 }
 
 /* A place for an access that nothing of the same epoch has written to; often where the last one was. */
-static size_t pick(struct way *way, size_t length, size_t align)
+static size_t pick(struct area *area, size_t length, size_t align)
 {
     size_t offset = 0;
 
     for (unsigned tries = 0; tries < 4; tries++) {
         offset = below(section - length + 1);
-        if (below(2) == 0 && way->last_length > 0) {
-            offset = way->last_offset + below(way->last_length);
+        if (below(2) == 0 && area->last_length > 0) {
+            offset = area->last_offset + below(area->last_length);
             offset = (offset > section - length) ? section - length : offset;
         }
         offset = offset / align * align;
-        if (is_ordered(way, offset, length)) {
+        if (is_ordered(area, offset, length)) {
             break;
         }
     }
-    if (!is_ordered(way, offset, length)) {
-        fence(way->from);
+    if (!is_ordered(area, offset, length)) {
+        fence(area->from);
     }
-    way->last_offset = offset;
-    way->last_length = length;
+    area->last_offset = offset;
+    area->last_length = length;
     return offset;
 }
 
-static struct access *access_new(struct way *way, enum kind kind, size_t length)
+static struct access *access_new(struct area *area, enum kind kind, size_t length)
 {
     struct access *access = calloc(1, sizeof(*access));
 
-    access->way = way;
+    access->area = area;
     access->kind = kind;
     access->length = length;
-    access->serial = ++way->serial;
+    access->serial = ++area->serial;
     access->buffer = malloc(length + 1);
     memset(access->buffer, 0xcc, length + 1);
-    cluster->nodes[way->from].asleep = 0;
+    cluster->nodes[area->from].asleep = 0;
     return access;
 }
 
 static void expect(struct access *access, size_t offset)
 {
     access->expected = malloc(access->length + 1);
-    memcpy(access->expected, access->way->model + offset, access->length);
+    memcpy(access->expected, access->area->model + offset, access->length);
     access->expected[access->length] = 0xcc;
 }
 
-static void note_write(struct way *way, size_t offset, const void *bytes, size_t length)
+static void note_write(struct area *area, size_t offset, const void *bytes, size_t length)
 {
-    memcpy(way->model + offset, bytes, length);
+    memcpy(area->model + offset, bytes, length);
     for (size_t i = offset; i < offset + length; i++) {
-        way->written[i] = way->serial;
-        way->epoch[i] = nodes[way->from].epoch;
+        area->written[i] = area->serial;
+        area->epoch[i] = nodes[area->from].epoch;
     }
 }
 
@@ -284,7 +285,7 @@ static void started(struct access *access, ucs_status_ptr_t result, int silent)
 {
     if (UCS_PTR_IS_PTR(result) && silent) {
         ucp_request_free(result);
-        cw_list_add_tail(&access->way->silent, &access->link);
+        cw_list_add_tail(&access->area->silent, &access->link);
         return;
     }
     cluster->num_ops++;
@@ -318,13 +319,13 @@ static void *describe(struct access *access, ucp_request_param_t *param, size_t 
     return access->iov;
 }
 
-static void move(struct way *way, enum kind kind)
+static void move(struct area *area, enum kind kind)
 {
-    size_t length = random_length(), offset = pick(way, length, 1), count;
-    struct access *access = access_new(way, kind, length);
-    ucp_ep_h ep = cluster->nodes[way->from].eps[way->to];
-    ucp_rkey_h key = way->keys[below(3) == 0];
-    uint64_t address = (uint64_t)(uintptr_t)(way->memory + offset);
+    size_t length = random_length(), offset = pick(area, length, 1), count;
+    struct access *access = access_new(area, kind, length);
+    ucp_ep_h ep = cluster->nodes[area->from].eps[area->to];
+    ucp_rkey_h key = area->keys[below(3) == 0];
+    uint64_t address = (uint64_t)(uintptr_t)(area->memory + offset);
     int silent;
     ucp_request_param_t param = attributes(access, &silent);
     void *buffer = describe(access, &param, &count);
@@ -333,7 +334,7 @@ static void move(struct way *way, enum kind kind)
         for (size_t i = 0; i < length; i++) {
             access->buffer[i] = (uint8_t)(cw_hash_mix((uint64_t)access->serial << 20 | i >> 3) >> (i % 8 * 8));
         }
-        note_write(way, offset, access->buffer, length);
+        note_write(area, offset, access->buffer, length);
         started(access, ucp_put_nbx(ep, buffer, count, address, key, &param), silent);
     } else {
         expect(access, offset);
@@ -350,17 +351,17 @@ static uint64_t result_of(unsigned op, uint64_t before, uint64_t operand, uint64
 }
 
 /* On a word of the section. */
-static void change(struct way *way, enum kind kind)
+static void change(struct area *area, enum kind kind)
 {
     static const ucp_atomic_op_t posted[] = {UCP_ATOMIC_OP_ADD, UCP_ATOMIC_OP_AND, UCP_ATOMIC_OP_OR, UCP_ATOMIC_OP_XOR};
-    size_t length = 4 + 4 * below(2), offset = pick(way, length, length);
-    struct access *access = access_new(way, kind, length);
+    size_t length = 4 + 4 * below(2), offset = pick(area, length, length);
+    struct access *access = access_new(area, kind, length);
     ucp_atomic_op_t op = (kind == POSTED) ? posted[below(4)] : (ucp_atomic_op_t)below(UCP_ATOMIC_OP_LAST);
     uint64_t before = 0, operand = cw_hash_mix(access->serial), swap = cw_hash_mix(operand), after;
     int silent;
     ucp_request_param_t param = attributes(access, &silent);
 
-    memcpy(&before, way->model + offset, length);
+    memcpy(&before, area->model + offset, length);
     if (op == UCP_ATOMIC_OP_CSWAP && below(2) == 0) {
         operand = before;
     }
@@ -373,17 +374,17 @@ static void change(struct way *way, enum kind kind)
         param.reply_buffer = access->buffer;
     }
     after = result_of(op, before, operand, swap);
-    note_write(way, offset, &after, length);
-    started(access, ucp_atomic_op_nbx(cluster->nodes[way->from].eps[way->to], op, &operand, 1,
-                                      (uint64_t)(uintptr_t)(way->memory + offset), way->keys[below(3) == 0], &param),
+    note_write(area, offset, &after, length);
+    started(access, ucp_atomic_op_nbx(cluster->nodes[area->from].eps[area->to], op, &operand, 1,
+                                      (uint64_t)(uintptr_t)(area->memory + offset), area->keys[below(3) == 0], &param),
             silent);
     operand = 0; /* it was captured (AMO-10) */
 }
 
 /* On a word that all use: fetched counts come once each, sums are exact. */
-static void count(struct way *way)
+static void count(struct area *area)
 {
-    struct node *owner = &nodes[way->to];
+    struct node *owner = &nodes[area->to];
     enum word word = (enum word)below(WORDS);
     int narrow = word == FETCH32 || word == SUM32, fetches = word == FETCH64 || word == FETCH32, silent;
     struct access *access;
@@ -393,7 +394,7 @@ static void count(struct way *way)
     if (fetches && owner->num_counts[narrow] == MAX_COUNTS) {
         return;
     }
-    access = access_new(way, fetches ? FETCHING : POSTED, narrow ? 4 : 8);
+    access = access_new(area, fetches ? FETCHING : POSTED, narrow ? 4 : 8);
     param = attributes(access, &silent);
     param.datatype = ucp_dt_make_contig(access->length);
     if (fetches) {
@@ -405,8 +406,8 @@ static void count(struct way *way)
         operand = cw_hash_mix(access->serial);
         owner->sums[narrow] += operand;
     }
-    started(access, ucp_atomic_op_nbx(cluster->nodes[way->from].eps[way->to], UCP_ATOMIC_OP_ADD, &operand, 1,
-                                      (uint64_t)(uintptr_t)&owner->shared[word], way->shared_keys[below(3) == 0],
+    started(access, ucp_atomic_op_nbx(cluster->nodes[area->from].eps[area->to], UCP_ATOMIC_OP_ADD, &operand, 1,
+                                      (uint64_t)(uintptr_t)&owner->shared[word], area->shared_keys[below(3) == 0],
                                       &param), silent);
 }
 
@@ -421,23 +422,23 @@ static ucs_status_t on_marker(void *arg, const void *header, size_t header_lengt
         cw_cluster_fail(cluster, "a message has a header of %zu bytes", header_length);
     }
     memcpy(marker, header, sizeof(marker));
-    check_visible(&ways[marker[0]][(uintptr_t)arg], marker[1], "a message behind a fence");
+    check_visible(&areas[marker[0]][(uintptr_t)arg], marker[1], "a message behind a fence");
     cluster->num_done++;
     return UCS_OK;
 }
 
-static void send_marker(struct way *way)
+static void send_marker(struct area *area)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_AM_SEND_FLAG_COPY_HEADER};
-    const uint32_t marker[2] = {way->from, way->serial};
+    const uint32_t marker[2] = {area->from, area->serial};
     ucs_status_ptr_t result;
 
     if (faulty) {
         return;
     }
-    fence(way->from);
+    fence(area->from);
     cluster->num_ops++;
-    result = ucp_am_send_nbx(cluster->nodes[way->from].eps[way->to], MARKER, marker, sizeof(marker), NULL, 0, &param);
+    result = ucp_am_send_nbx(cluster->nodes[area->from].eps[area->to], MARKER, marker, sizeof(marker), NULL, 0, &param);
     if (UCS_PTR_IS_PTR(result)) {
         ucp_request_free(result);
     } else if (result != NULL) {
@@ -456,7 +457,7 @@ static void start_flush(unsigned from, int to)
     flush->from = from;
     flush->to = to;
     for (unsigned i = 0; i < cluster->num_workers; i++) {
-        flush->serials[i] = ways[from][i].serial;
+        flush->serials[i] = areas[from][i].serial;
     }
     cluster->nodes[from].asleep = 0;
     cluster->num_ops++;
@@ -471,21 +472,21 @@ static void talk(unsigned num_accesses)
 {
     while (num_accesses > 0) {
         unsigned from = below(cluster->num_workers), to = below(cluster->num_workers), chance = below(32);
-        struct way *way = &ways[from][to];
+        struct area *area = &areas[from][to];
 
         num_accesses -= chance < 11;
         if (chance < 4) {
-            move(way, PUT);
+            move(area, PUT);
         } else if (chance < 7) {
-            move(way, GET);
+            move(area, GET);
         } else if (chance < 9) {
-            change(way, (chance == 7) ? POSTED : FETCHING);
+            change(area, (chance == 7) ? POSTED : FETCHING);
         } else if (chance < 11) {
-            count(way);
+            count(area);
         } else if (chance > 11) {
             cw_cluster_step(cluster);
         } else if (below(3) == 0) {
-            send_marker(way);
+            send_marker(area);
         } else if (below(3) == 0) {
             fence(from);
         } else {
@@ -508,14 +509,14 @@ static ucp_mem_h map(unsigned worker, void *memory, size_t length)
 }
 
 /* Two keys: as the library makes it, and one that reaches the memory by loads and stores. */
-static void unpack(struct way *way, ucp_mem_h memh, uint64_t *validity, ucp_rkey_h keys[2])
+static void unpack(struct area *area, ucp_mem_h memh, uint64_t *validity, ucp_rkey_h keys[2])
 {
     void *bytes;
     size_t length;
 
-    assert_int_equal(ucp_rkey_pack(cluster->nodes[way->to].context, memh, &bytes, &length), UCS_OK);
+    assert_int_equal(ucp_rkey_pack(cluster->nodes[area->to].context, memh, &bytes, &length), UCS_OK);
     for (unsigned i = 0; i < 2; i++) {
-        assert_int_equal(ucp_ep_rkey_unpack(cluster->nodes[way->from].eps[way->to], bytes, &keys[i]), UCS_OK);
+        assert_int_equal(ucp_ep_rkey_unpack(cluster->nodes[area->from].eps[area->to], bytes, &keys[i]), UCS_OK);
         assert_null(keys[i]->local); /* UCX_TLS=sim does not allow it */
     }
     ucp_rkey_buffer_release(bytes);
@@ -524,17 +525,17 @@ static void unpack(struct way *way, ucp_mem_h memh, uint64_t *validity, ucp_rkey
     keys[1]->validity = validity;
 }
 
-static void make_way(unsigned from, unsigned to)
+static void make_area(unsigned from, unsigned to)
 {
-    struct way *way = &ways[from][to];
+    struct area *area = &areas[from][to];
 
-    *way = (struct way){.from = from, .to = to, .memory = nodes[to].memory + from * section};
-    way->model = calloc(1, section);
-    way->written = calloc(section, sizeof(*way->written));
-    way->epoch = calloc(section, sizeof(*way->epoch));
-    cw_list_init(&way->silent);
-    unpack(way, nodes[to].memh, &nodes[to].validity[0], way->keys);
-    unpack(way, nodes[to].shared_memh, &nodes[to].validity[1], way->shared_keys);
+    *area = (struct area){.from = from, .to = to, .memory = nodes[to].memory + from * section};
+    area->model = calloc(1, section);
+    area->written = calloc(section, sizeof(*area->written));
+    area->epoch = calloc(section, sizeof(*area->epoch));
+    cw_list_init(&area->silent);
+    unpack(area, nodes[to].memh, &nodes[to].validity[0], area->keys);
+    unpack(area, nodes[to].shared_memh, &nodes[to].validity[1], area->shared_keys);
 }
 
 static void start(uint64_t seed, ucp_err_handling_mode_t mode, int sleepers, size_t section_size)
@@ -569,7 +570,7 @@ static void start(uint64_t seed, ucp_err_handling_mode_t mode, int sleepers, siz
         assert_int_equal(ucp_worker_set_am_recv_handler(cluster->nodes[i].worker, &param), UCS_OK);
     }
     for (unsigned i = 0; i < cluster->num_workers * cluster->num_workers; i++) {
-        make_way(i / cluster->num_workers, i % cluster->num_workers);
+        make_area(i / cluster->num_workers, i % cluster->num_workers);
     }
 }
 
@@ -605,23 +606,23 @@ static void check_counts(unsigned worker)
     }
 }
 
-static void free_way(struct way *way)
+static void free_way(struct area *area)
 {
     struct cw_list *link;
 
-    while ((link = cw_list_pop_head(&way->silent)) != NULL) {
+    while ((link = cw_list_pop_head(&area->silent)) != NULL) {
         access_free(cw_container_of(link, struct access, link));
     }
-    free(way->model);
-    free(way->written);
-    free(way->epoch);
+    free(area->model);
+    free(area->written);
+    free(area->epoch);
 }
 
-static void destroy_keys(struct way *way)
+static void destroy_keys(struct area *area)
 {
     for (unsigned i = 0; i < 2; i++) {
-        ucp_rkey_destroy(way->keys[i]);
-        ucp_rkey_destroy(way->shared_keys[i]);
+        ucp_rkey_destroy(area->keys[i]);
+        ucp_rkey_destroy(area->shared_keys[i]);
     }
 }
 
@@ -635,8 +636,8 @@ static uint64_t end(void)
         cw_op_check(cluster, closes[i]);
     }
     for (unsigned i = 0; i < num_workers * num_workers; i++) {
-        check_visible(&ways[i / num_workers][i % num_workers], UINT32_MAX, "the end");
-        destroy_keys(&ways[i / num_workers][i % num_workers]);
+        check_visible(&areas[i / num_workers][i % num_workers], UINT32_MAX, "the end");
+        destroy_keys(&areas[i / num_workers][i % num_workers]);
     }
     for (unsigned i = 0; i < num_workers; i++) {
         check_counts(i);
@@ -648,7 +649,7 @@ static uint64_t end(void)
     cluster->num_ops = cluster->num_done = 0;
     digest = cw_cluster_free(cluster);
     for (unsigned i = 0; i < num_workers * num_workers; i++) {
-        free_way(&ways[i / num_workers][i % num_workers]);
+        free_way(&areas[i / num_workers][i % num_workers]);
     }
     for (unsigned i = 0; i < num_workers; i++) {
         free(nodes[i].memory);
@@ -699,7 +700,7 @@ SERIES_TEST(test_close_loses_nothing, 30, cw_cluster_check_devices)
     }
     cw_cluster_finish(cluster);
     for (unsigned i = 0; i < cluster->num_workers * cluster->num_workers; i++) {
-        silent_ended(&ways[i / cluster->num_workers][i % cluster->num_workers], UINT32_MAX);
+        silent_ended(&areas[i / cluster->num_workers][i % cluster->num_workers], UINT32_MAX);
     }
     for (unsigned i = 0; i < cw_cluster_rest(); i++) {
         cw_cluster_step(cluster);

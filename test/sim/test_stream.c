@@ -18,11 +18,11 @@
 
 enum { MAX_IOV = 3, MAX_HELD_DATA = 20 };
 
-struct way;
+struct link;
 
 /* A send or a receive. Freed when it is done and its call has returned. */
 struct move {
-    struct way *way;
+    struct link *link;
     uint8_t *buffer;
     size_t length;              /* of the buffer, which has one byte more */
     size_t element;             /* of receives: completes with a multiple of this ... */
@@ -34,7 +34,7 @@ struct move {
 };
 
 /* The stream from one worker to another. */
-struct way {
+struct link {
     unsigned from;
     unsigned to;
     uint64_t sent;              /* bytes */
@@ -46,7 +46,7 @@ struct way {
 };
 
 static struct cw_cluster *cluster;
-static struct way ways[CW_MAX_WORKERS][CW_MAX_WORKERS];
+static struct link links[CW_MAX_WORKERS][CW_MAX_WORKERS];
 static struct {
     void *data;
     ucp_ep_h ep;
@@ -58,25 +58,25 @@ static size_t largest;          /* send */
 static int faulty;              /* errors may happen */
 static ucp_datatype_t generic;  /* of plain bytes */
 
-static uint8_t byte_at(const struct way *way, uint64_t position)
+static uint8_t byte_at(const struct link *link, uint64_t position)
 {
-    return (uint8_t)(cw_hash_mix((position >> 3) * 64 + way->from * 8 + way->to) >> (position % 8 * 8));
+    return (uint8_t)(cw_hash_mix((position >> 3) * 64 + link->from * 8 + link->to) >> (position % 8 * 8));
 }
 
-static void check_bytes(struct way *way, const uint8_t *bytes, size_t length)
+static void check_bytes(struct link *link, const uint8_t *bytes, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
-        if (bytes[i] != byte_at(way, way->received + i)) {
+        if (bytes[i] != byte_at(link, link->received + i)) {
             cw_cluster_fail(cluster, "byte %llu of the stream from %u to %u is wrong, the %zuth of %zu",
-                            (unsigned long long)(way->received + i), way->from, way->to, i, length);
+                            (unsigned long long)(link->received + i), link->from, link->to, i, length);
         }
     }
-    way->received += length;
+    link->received += length;
 }
 
 static void done(struct move *move, ucs_status_t status, size_t length)
 {
-    struct way *way = move->way;
+    struct link *link = move->link;
 
     if (++move->calls > 1) {
         cw_cluster_fail(cluster, "an operation completes twice");
@@ -85,20 +85,20 @@ static void done(struct move *move, ucs_status_t status, size_t length)
     if (status != UCS_OK && !faulty) {
         cw_cluster_fail(cluster, "an operation ends with %s on a healthy network", ucs_status_string(status));
     }
-    way->broken |= status != UCS_OK;
+    link->broken |= status != UCS_OK;
     if (!move->is_recv) {
         memset(move->buffer, 0xee, move->length); /* ours again (STR-2) */
     } else {
-        if (move->length > 0 && move->turn != way->served++) {
+        if (move->length > 0 && move->turn != link->served++) {
             cw_cluster_fail(cluster, "a receive overtakes another one"); /* STR-9 */
         }
-        way->wanted -= move->length;
+        link->wanted -= move->length;
         if (status == UCS_OK) {
             if (length > move->length || (move->length > 0 && length == 0) || length % move->element != 0) {
                 cw_cluster_fail(cluster, "a receive of %zu bytes in elements of %zu ends with %zu", move->length,
                                 move->element, length);
             }
-            check_bytes(way, move->buffer, length);
+            check_bytes(link, move->buffer, length);
             for (size_t i = length; i <= move->length; i++) {
                 if (move->buffer[i] != 0xcc) {
                     cw_cluster_fail(cluster, "a receive of %zu bytes that got %zu wrote byte %zu", move->length, length,
@@ -140,11 +140,11 @@ static void returned(struct move *move, ucs_status_ptr_t result, size_t length)
     }
 }
 
-static struct move *move_new(struct way *way, unsigned poster, size_t length)
+static struct move *move_new(struct link *link, unsigned poster, size_t length)
 {
     struct move *move = calloc(1, sizeof(*move));
 
-    move->way = way;
+    move->link = link;
     move->length = length;
     move->buffer = malloc(length + 1);
     cluster->nodes[poster].asleep = 0;
@@ -178,9 +178,9 @@ static const void *describe(struct move *move, ucp_request_param_t *param, size_
     return move->iov;
 }
 
-static void send_bytes(struct way *way, size_t length)
+static void send_bytes(struct link *link, size_t length)
 {
-    struct move *move = move_new(way, way->from, length);
+    struct move *move = move_new(link, link->from, length);
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
                                  .cb.send = sent,
                                  .user_data = move};
@@ -189,19 +189,19 @@ static void send_bytes(struct way *way, size_t length)
 
     move->element = 1;
     for (size_t i = 0; i < length; i++) {
-        move->buffer[i] = byte_at(way, way->sent + i);
+        move->buffer[i] = byte_at(link, link->sent + i);
     }
-    way->sent += length;
+    link->sent += length;
     buffer = describe(move, &param, &count);
     if (cw_cluster_random(cluster, 5) == 0) {
         param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     }
-    returned(move, ucp_stream_send_nbx(cluster->nodes[way->from].eps[way->to], buffer, count, &param), 0);
+    returned(move, ucp_stream_send_nbx(cluster->nodes[link->from].eps[link->to], buffer, count, &param), 0);
 }
 
-static void recv_bytes(struct way *way, size_t element, size_t length, int all)
+static void recv_bytes(struct link *link, size_t element, size_t length, int all)
 {
-    struct move *move = move_new(way, way->to, length);
+    struct move *move = move_new(link, link->to, length);
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                                                  UCP_OP_ATTR_FIELD_FLAGS,
                                .cb.recv_stream = received,
@@ -213,17 +213,17 @@ static void recv_bytes(struct way *way, size_t element, size_t length, int all)
 
     move->is_recv = 1;
     move->element = element;
-    move->turn = way->posted;
-    way->posted += length > 0; /* nothing to wait for: its turn is at once */
-    way->wanted += length;
+    move->turn = link->posted;
+    link->posted += length > 0; /* nothing to wait for: its turn is at once */
+    link->wanted += length;
     buffer = (void *)describe(move, &param, &count);
     move->element = (all && length > 0) ? length : element;
     if (cw_cluster_random(cluster, 5) == 0) {
         param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     }
-    result = ucp_stream_recv_nbx(cluster->nodes[way->to].eps[way->from], buffer, count, &got, &param);
+    result = ucp_stream_recv_nbx(cluster->nodes[link->to].eps[link->from], buffer, count, &got, &param);
     if (UCS_PTR_IS_PTR(result) && move->calls == 0 && cw_cluster_random(cluster, 4) == 0) {
-        ucp_request_cancel(cluster->nodes[way->to].worker, result); /* without effect (STR-19) */
+        ucp_request_cancel(cluster->nodes[link->to].worker, result); /* without effect (STR-19) */
     }
     returned(move, result, got);
 }
@@ -237,20 +237,20 @@ static void release_one(void)
 }
 
 /* Library-owned data, kept for a while. Returns the length. */
-static size_t recv_data(struct way *way)
+static size_t recv_data(struct link *link)
 {
-    ucp_ep_h ep = cluster->nodes[way->to].eps[way->from];
+    ucp_ep_h ep = cluster->nodes[link->to].eps[link->from];
     size_t length = 0;
     void *data = ucp_stream_recv_data_nb(ep, &length);
 
-    cluster->nodes[way->to].asleep = 0;
+    cluster->nodes[link->to].asleep = 0;
     if (!UCS_PTR_IS_PTR(data)) {
         return 0;
     }
     if (length == 0) {
         cw_cluster_fail(cluster, "library-owned data of no length");
     }
-    check_bytes(way, data, length);
+    check_bytes(link, data, length);
     if (num_held == MAX_HELD_DATA) {
         release_one();
     }
@@ -271,7 +271,7 @@ static void poll_worker(unsigned worker)
         if (from == cluster->num_workers) {
             cw_cluster_fail(cluster, "poll reports an endpoint that this worker does not have");
         }
-        if (ways[from][worker].posted != ways[from][worker].served || recv_data(&ways[from][worker]) == 0) {
+        if (links[from][worker].posted != links[from][worker].served || recv_data(&links[from][worker]) == 0) {
             cw_cluster_fail(cluster, "poll reports the stream from %u to %u, where nothing is to be read", from,
                             worker);
         }
@@ -293,37 +293,37 @@ static size_t random_length(void)
     }
 }
 
-static void random_recv(struct way *way)
+static void random_recv(struct link *link)
 {
     static const size_t elements[] = {1, 1, 2, 8, 13, 300};
     size_t element = elements[cw_cluster_random(cluster, 6)];
     size_t length = random_length();
 
-    if (way->posted == way->served && cw_cluster_random(cluster, 4) == 0) {
-        recv_data(way);
+    if (link->posted == link->served && cw_cluster_random(cluster, 4) == 0) {
+        recv_data(link);
     } else {
-        recv_bytes(way, element, (length + element - 1) / element * element, cw_cluster_random(cluster, 2) != 0);
+        recv_bytes(link, element, (length + element - 1) / element * element, cw_cluster_random(cluster, 2) != 0);
     }
 }
 
-static int is_open(const struct way *way)
+static int is_open(const struct link *link)
 {
-    return cluster->nodes[way->from].eps[way->to] != NULL && cluster->nodes[way->to].eps[way->from] != NULL;
+    return cluster->nodes[link->from].eps[link->to] != NULL && cluster->nodes[link->to].eps[link->from] != NULL;
 }
 
 static void talk(unsigned num_moves)
 {
     while (num_moves > 0) {
-        struct way *way =
-            &ways[cw_cluster_random(cluster, cluster->num_workers)][cw_cluster_random(cluster, cluster->num_workers)];
+        struct link *link =
+            &links[cw_cluster_random(cluster, cluster->num_workers)][cw_cluster_random(cluster, cluster->num_workers)];
 
         switch (cw_cluster_random(cluster, 4)) {
         case 0:
-            send_bytes(way, random_length());
+            send_bytes(link, random_length());
             num_moves--;
             break;
         case 1:
-            random_recv(way);
+            random_recv(link);
             num_moves--;
             break;
         case 2:
@@ -339,18 +339,19 @@ static void talk(unsigned num_moves)
 static void make_even(void)
 {
     for (unsigned i = 0; i < cluster->num_workers * cluster->num_workers; i++) {
-        struct way *way = &ways[i / cluster->num_workers][i % cluster->num_workers];
+        struct link *link = &links[i / cluster->num_workers][i % cluster->num_workers];
 
-        if (is_open(way) && way->wanted > 0) {
-            send_bytes(way, way->wanted + way->received > way->sent ? way->wanted + way->received - way->sent : 0);
+        if (is_open(link) && link->wanted > 0) {
+            send_bytes(link,
+                       link->wanted + link->received > link->sent ? link->wanted + link->received - link->sent : 0);
         }
     }
     for (unsigned i = 0; i < cluster->num_workers * cluster->num_workers; i++) {
-        struct way *way = &ways[i / cluster->num_workers][i % cluster->num_workers];
+        struct link *link = &links[i / cluster->num_workers][i % cluster->num_workers];
 
-        while (way->posted != way->served || way->received < way->sent) {
-            if (way->posted == way->served) {
-                recv_bytes(way, 1, 1 + cw_cluster_random(cluster, way->sent - way->received), 0);
+        while (link->posted != link->served || link->received < link->sent) {
+            if (link->posted == link->served) {
+                recv_bytes(link, 1, 1 + cw_cluster_random(cluster, link->sent - link->received), 0);
             }
             cw_cluster_step(cluster);
         }
@@ -368,11 +369,11 @@ static void start(uint64_t seed, ucp_err_handling_mode_t mode, int sleepers, siz
     num_held = 0;
     faulty = mode == UCP_ERR_HANDLING_MODE_PEER;
     num_closes = 0;
-    memset(ways, 0, sizeof(ways));
+    memset(links, 0, sizeof(links));
     for (unsigned i = 0; i < CW_MAX_WORKERS; i++) {
         for (unsigned j = 0; j < CW_MAX_WORKERS; j++) {
-            ways[i][j].from = i;
-            ways[i][j].to = j;
+            links[i][j].from = i;
+            links[i][j].to = j;
         }
     }
 }
@@ -433,19 +434,19 @@ SERIES_TEST(test_runs_replay, 5, NULL)
 /* More than the window holds, beside tag messages that fill the queue, so that sends wait in both places. */
 SERIES_TEST(test_full_window, 15, NULL)
 {
-    struct way *way = &ways[0][1];
+    struct link *link = &links[0][1];
     struct cw_op *ops[200];
     unsigned num_ops = 0;
 
     start(seed, UCP_ERR_HANDLING_MODE_NONE, 0, 300000);
-    for (unsigned i = 0; i < 100 || way->received < way->sent; i++) {
+    for (unsigned i = 0; i < 100 || link->received < link->sent; i++) {
         if (i < 100) {
-            send_bytes(way, (i < 4) ? 300000 : random_length());
+            send_bytes(link, (i < 4) ? 300000 : random_length());
             ops[num_ops++] = cw_cluster_send(cluster, 0, 1);
             ops[num_ops++] = cw_cluster_recv(cluster, 0, 1);
         }
-        if (i > 20 && way->posted == way->served && way->received < way->sent) {
-            recv_bytes(way, 1, 1 + cw_cluster_random(cluster, way->sent - way->received), 0);
+        if (i > 20 && link->posted == link->served && link->received < link->sent) {
+            recv_bytes(link, 1, 1 + cw_cluster_random(cluster, link->sent - link->received), 0);
         }
         for (unsigned steps = (unsigned)cw_cluster_random(cluster, 100); steps > 0; steps--) {
             cw_cluster_step(cluster);
@@ -463,16 +464,17 @@ SERIES_TEST(test_close_loses_nothing, 30, NULL)
 {
     start(seed, UCP_ERR_HANDLING_MODE_NONE, 0, (seed % 10 == 0) ? 1000000 : 20000);
     for (unsigned i = 0; i < 40; i++) {
-        send_bytes(&ways[0][1 + cw_cluster_random(cluster, cluster->num_workers - 1)], random_length());
+        send_bytes(&links[0][1 + cw_cluster_random(cluster, cluster->num_workers - 1)], random_length());
         cw_cluster_step(cluster);
     }
     for (unsigned to = 1; to < cluster->num_workers; to++) {
         closes[num_closes++] = cw_cluster_close_ep(cluster, 0, to, 0);
     }
     for (unsigned to = 1; to < cluster->num_workers; to++) {
-        while (ways[0][to].received < ways[0][to].sent) {
-            if (cw_cluster_random(cluster, 3) == 0 && ways[0][to].posted == ways[0][to].served) {
-                recv_bytes(&ways[0][to], 1, 1 + cw_cluster_random(cluster, ways[0][to].sent - ways[0][to].received), 0);
+        while (links[0][to].received < links[0][to].sent) {
+            if (cw_cluster_random(cluster, 3) == 0 && links[0][to].posted == links[0][to].served) {
+                recv_bytes(&links[0][to], 1, 1 + cw_cluster_random(cluster, links[0][to].sent - links[0][to].received),
+                           0);
             }
             cw_cluster_step(cluster);
         }

@@ -253,8 +253,8 @@ static void change(void)
     twin_pair_close(&pair);
 }
 
-/* Every way to flush and to close, by their return values. */
-static void old_ways(void)
+/* Every call to flush and to close, by their return values. */
+static void old_calls(void)
 {
     struct twin_pair pair;
     ucp_request_param_t param;
@@ -364,5 +364,5 @@ static void print_info(void)
 
 const struct twin_case twin_ep_cases[] = {
     {"ep.masks", masks},   {"ep.values", values},     {"ep.query", query},         {"ep.performance", performance},
-    {"ep.change", change}, {"ep.old_ways", old_ways}, {"ep.peer_gone", peer_gone}, {"ep.print_info", print_info},
+    {"ep.change", change}, {"ep.old_calls", old_calls}, {"ep.peer_gone", peer_gone}, {"ep.print_info", print_info},
     {NULL, NULL}};

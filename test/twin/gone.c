@@ -24,7 +24,7 @@ enum {
 };
 
 enum moment { BEFORE, UNUSED, DIALLED, UNDER_WAY, LATER };
-enum way { DESTROYED, KILLED, CLOSED, FORCED };
+enum ending { DESTROYED, KILLED, CLOSED, FORCED };
 enum command { PROGRESS = 'p', STOP = 's', DESTROY = 'd', CLOSE = 'c', FORCE = 'f' };
 
 /* What a process tells the other one of its worker. */
@@ -174,14 +174,14 @@ static void kill_peer(void)
     }
 }
 
-static void die(enum way way)
+static void die(enum ending ending)
 {
     static const char commands[] = {[DESTROYED] = DESTROY, [CLOSED] = CLOSE, [FORCED] = FORCE};
 
-    if (way == KILLED) {
+    if (ending == KILLED) {
         kill_peer();
     } else {
-        order(commands[way]);
+        order(commands[ending]);
     }
 }
 
@@ -220,9 +220,9 @@ static ucs_status_ptr_t post(const char *what, const struct card *other, size_t 
 }
 
 /* Until the handler ran. An orderly close is told to nobody. */
-static void notice(struct twin_pair *alone, enum way way)
+static void notice(struct twin_pair *alone, enum ending ending)
 {
-    if (way == CLOSED) {
+    if (ending == CLOSED) {
         twin_settle(alone);
     } else {
         (void)twin_late(&told, alone);
@@ -232,7 +232,7 @@ static void notice(struct twin_pair *alone, enum way way)
 static void one(const struct twin_scenario *scenario)
 {
     const enum moment moment = scenario->moment;
-    const enum way way = scenario->way;
+    const enum ending ending = scenario->ending;
     struct twin_pair alone;
     struct card mine = {0}, other = {0};
     ucs_status_ptr_t posted;
@@ -244,7 +244,7 @@ static void one(const struct twin_scenario *scenario)
     move(true, &other, sizeof(other));
     move(false, &mine, sizeof(mine));
     if (moment == BEFORE) {
-        die(way);
+        die(ending);
     }
     status = connect_to(&other);
     if (status != UCS_OK) {
@@ -252,7 +252,7 @@ static void one(const struct twin_scenario *scenario)
         return;
     }
     if (moment == UNUSED) {
-        die(way);
+        die(ending);
     } else if (moment >= UNDER_WAY) {
         order(PROGRESS);
         status = twin_prepare(&alone, post("get", &other, SMALL));
@@ -263,18 +263,18 @@ static void one(const struct twin_scenario *scenario)
         order(STOP);
     }
     if (moment == LATER) {
-        die(way);
-        notice(&alone, way);
+        die(ending);
+        notice(&alone, ending);
     }
     posted = post(scenario->what, &other, moment == UNDER_WAY ? LARGE : SMALL);
     if (moment == DIALLED || moment == UNDER_WAY) {
         for (i = 0; i < DIALLING; i++) {
             ucp_worker_progress(worker);
         }
-        die(way);
+        die(ending);
     }
     status = ends(posted);
-    notice(&alone, way);
+    notice(&alone, ending);
     later = ends(post("tag", &other, SMALL));
     closed = ends(ucp_ep_close_nb(ep, UCP_EP_CLOSE_MODE_FLUSH));
     twin_tell("%s: %s, told %s%s, then %s, close %s", scenario->name, twin_status(status),
@@ -303,14 +303,14 @@ static void between_two(const struct twin_scenario *scenario)
     kill_peer();
 }
 
-static void add(struct twin_scenario *list, size_t *count, const char *what, enum moment moment, enum way way)
+static void add(struct twin_scenario *list, size_t *count, const char *what, enum moment moment, enum ending ending)
 {
     static const char *const moments[] = {"before", "unused", "dialled", "under way", "later"},
-                             *const ways[] = {"destroyed", "killed", "closed", "forced"};
+                             *const endings[] = {"destroyed", "killed", "closed", "forced"};
     struct twin_scenario *scenario = &list[(*count)++];
 
-    *scenario = (struct twin_scenario){.run = between_two, .what = what, .moment = (int)moment, .way = (int)way};
-    snprintf(scenario->name, sizeof(scenario->name), "%s, %s %s", what, ways[way], moments[moment]);
+    *scenario = (struct twin_scenario){.run = between_two, .what = what, .moment = (int)moment, .ending = (int)ending};
+    snprintf(scenario->name, sizeof(scenario->name), "%s, %s %s", what, endings[ending], moments[moment]);
 }
 
 static void all(enum moment moment)

@@ -17,7 +17,7 @@ enum {
     ROUNDS = 200 /* of progress until nothing more happens */
 };
 
-enum way { FORCED, CLOSED, DESTROYED };
+enum ending { FORCED, CLOSED, DESTROYED };
 enum moment { BEFORE, UNDER_WAY, LATER };
 
 /* A worker with an endpoint; the first one's memory is that of both. */
@@ -197,11 +197,11 @@ static void own(const struct twin_scenario *scenario)
     posted = post(scenario->what, LARGE);
     progress_first();
     now = calls > 0 || !UCS_PTR_IS_PTR(posted) ? "over" : "under way";
-    if (scenario->way == DESTROYED) {
+    if (scenario->ending == DESTROYED) {
         ucp_worker_release_address(sides[0].worker, address);
         ucp_worker_destroy(sides[0].worker);
     } else {
-        closed = close_ep(&sides[0], scenario->way == FORCED);
+        closed = close_ep(&sides[0], scenario->ending == FORCED);
         progress_first();
     }
     if (UCS_PTR_IS_PTR(posted) && calls == 0) {
@@ -215,10 +215,10 @@ static void own(const struct twin_scenario *scenario)
 
 static void die(const struct twin_scenario *scenario)
 {
-    if (scenario->way == DESTROYED) {
+    if (scenario->ending == DESTROYED) {
         ucp_worker_destroy(sides[1].worker);
     } else {
-        (void)close_ep(&sides[1], scenario->way == FORCED);
+        (void)close_ep(&sides[1], scenario->ending == FORCED);
     }
 }
 
@@ -274,11 +274,11 @@ static void second(const struct twin_scenario *scenario)
 static void add(struct twin_scenario *list, size_t *count, const struct twin_scenario *scenario)
 {
     static const char *const moments[] = {"before", "under way", "later"},
-                             *const ways[] = {"forced", "closed", "destroyed"};
+                             *const endings[] = {"forced", "closed", "destroyed"};
     struct twin_scenario *next = &list[(*count)++];
 
     *next = *scenario;
-    snprintf(next->name, sizeof(next->name), "%s, %s %s", next->what, ways[next->way], moments[next->moment]);
+    snprintf(next->name, sizeof(next->name), "%s, %s %s", next->what, endings[next->ending], moments[next->moment]);
 }
 
 static void own_worker(void)
@@ -286,12 +286,12 @@ static void own_worker(void)
     static const char *const operations[] = {"tag", "sync", "am", "stream", "put", "get", "receive", "stream receive"};
     struct twin_scenario list[3 * TWIN_COUNT(operations)];
     size_t count = 0, i;
-    int way;
+    int ending;
 
     for (i = 0; i < TWIN_COUNT(operations); i++) {
-        for (way = FORCED; way <= DESTROYED; way++) {
+        for (ending = FORCED; ending <= DESTROYED; ending++) {
             add(list, &count,
-                &(struct twin_scenario){.run = own, .what = operations[i], .moment = UNDER_WAY, .way = way});
+                &(struct twin_scenario){.run = own, .what = operations[i], .moment = UNDER_WAY, .ending = ending});
         }
     }
     twin_each(list, count);
@@ -307,11 +307,13 @@ static void second_worker(void)
     for (moment = BEFORE; moment <= LATER; moment++) {
         for (i = 0; i < TWIN_COUNT(operations); i++) {
             add(list, &count,
-                &(struct twin_scenario){.run = second, .what = operations[i], .moment = moment, .way = DESTROYED});
+                &(struct twin_scenario){.run = second, .what = operations[i], .moment = moment, .ending = DESTROYED});
         }
         if (moment != BEFORE) {
-            add(list, &count, &(struct twin_scenario){.run = second, .what = "tag", .moment = moment, .way = CLOSED});
-            add(list, &count, &(struct twin_scenario){.run = second, .what = "tag", .moment = moment, .way = FORCED});
+            add(list, &count,
+                &(struct twin_scenario){.run = second, .what = "tag", .moment = moment, .ending = CLOSED});
+            add(list, &count,
+                &(struct twin_scenario){.run = second, .what = "tag", .moment = moment, .ending = FORCED});
         }
     }
     twin_each(list, count);

@@ -386,31 +386,32 @@ static void refusals(void)
 {
     struct sockaddr_in to;
     ucs_status_ptr_t waiting;
-    int way, mode;
+    int variant, mode;
 
     for (mode = 0; mode < 2; mode++) {
-        for (way = 0; way < 2; way++) {
+        for (variant = 0; variant < 2; variant++) {
             open_listener(5, &to);
-            if (way == 0) { /* nobody there */
+            if (variant == 0) { /* nobody there */
                 ucp_listener_destroy(listener);
             }
-            twin_tell("way %d, mode %d: %s", way, mode, twin_status(dial(to, DIAL | SAFE, 1, mode)));
+            twin_tell("variant %d, mode %d: %s", variant, mode, twin_status(dial(to, DIAL | SAFE, 1, mode)));
             waiting = ucp_tag_send_nb(pair.ep[0], "x", 1, ucp_dt_make_contig(1), 1, twin_done);
-            if (way == 1) {
+            if (variant == 1) {
                 twin_need(!twin_late(&requests, &pair), "a connection request");
-                twin_tell("way %d, mode %d: reject %s", way, mode, twin_status(ucp_listener_reject(listener, request)));
+                twin_tell("variant %d, mode %d: reject %s", variant, mode,
+                          twin_status(ucp_listener_reject(listener, request)));
             }
-            twin_tell("way %d, mode %d: late %d", way, mode, twin_late(&failures[0], &pair));
-            twin_tell("way %d, mode %d: waiting %s", way, mode, twin_status(twin_wait(&pair, waiting)));
+            twin_tell("variant %d, mode %d: late %d", variant, mode, twin_late(&failures[0], &pair));
+            twin_tell("variant %d, mode %d: waiting %s", variant, mode, twin_status(twin_wait(&pair, waiting)));
             if (mode == 1) {
                 twin_tell(
-                    "way %d, mode %d: send %s", way, mode,
+                    "variant %d, mode %d: send %s", variant, mode,
                     twin_pointer_status(ucp_am_send_nb(pair.ep[0], 1, "x", 1, ucp_dt_make_contig(1), twin_done, 0)));
             }
             tell_failures("refused");
-            twin_tell("way %d, mode %d: close %s", way, mode,
+            twin_tell("variant %d, mode %d: close %s", variant, mode,
                       twin_status(twin_wait(&pair, ucp_ep_close_nb(pair.ep[0], UCP_EP_CLOSE_MODE_FLUSH))));
-            if (way == 1) {
+            if (variant == 1) {
                 ucp_listener_destroy(listener);
             }
             ucp_worker_destroy(pair.worker[0]);
@@ -446,20 +447,20 @@ static void sudden(void)
 {
     struct sockaddr_in to;
     char what[32];
-    int way;
+    int variant;
 
-    for (way = 0; way < 3; way++) {
+    for (variant = 0; variant < 3; variant++) {
         open_listener(5, &to);
-        snprintf(what, sizeof(what), "way %d", way);
+        snprintf(what, sizeof(what), "variant %d", variant);
         twin_need(dial(to, DIAL | SAFE, 1, 1) == UCS_OK && !twin_late(&requests, &pair), "a connection request");
         twin_tell("%s: answer %s", what, twin_status(answer(SAFE, 1)));
         use(what, to);
-        if (way < 2) {
+        if (variant < 2) {
             twin_tell("%s: force %s", what,
-                      twin_status(twin_wait(&pair, ucp_ep_close_nb(pair.ep[way], UCP_EP_CLOSE_MODE_FORCE))));
-            pair.ep[way] = NULL;
-            twin_tell("%s: late %d", what, twin_late(&failures[!way], &pair));
-            end(what, !way);
+                      twin_status(twin_wait(&pair, ucp_ep_close_nb(pair.ep[variant], UCP_EP_CLOSE_MODE_FORCE))));
+            pair.ep[variant] = NULL;
+            twin_tell("%s: late %d", what, twin_late(&failures[!variant], &pair));
+            end(what, !variant);
         } else {
             ucp_listener_destroy(listener);
             ucp_worker_destroy(pair.worker[1]);
@@ -469,7 +470,7 @@ static void sudden(void)
                       twin_status(twin_wait(&pair, ucp_ep_close_nb(pair.ep[0], UCP_EP_CLOSE_MODE_FLUSH))));
         }
         tell_failures(what);
-        if (way < 2) {
+        if (variant < 2) {
             close_listener();
         } else {
             ucp_worker_destroy(pair.worker[0]);

@@ -9,7 +9,7 @@
 enum { BYTES = 200000, REQUEST = 4096 };
 
 static const size_t lengths[] = {0, 8, 3000, BYTES};
-static const char *const ways[] = {"expected", "unexpected", "probed"};
+static const char *const arrivals[] = {"expected", "unexpected", "probed"};
 
 static struct twin_pair pair;
 static unsigned char out[BYTES], in[BYTES];
@@ -59,32 +59,32 @@ static void nb(void)
     ucp_tag_recv_info_t info;
     ucs_status_ptr_t send, recv = NULL;
     ucs_status_t got, done;
-    size_t k, way, room;
+    size_t k, arrival, room;
     int sync;
 
     open_all(UCP_FEATURE_TAG);
     for (k = 0; k < TWIN_COUNT(lengths); k++) {
-        for (way = 0; way < 3; way++) {
+        for (arrival = 0; arrival < 3; arrival++) {
             for (sync = 0; sync < 2; sync++) {
                 for (room = 0; room < 2; room++) {
                     size_t capacity = room ? BYTES : lengths[k] / 2;
 
                     sent_calls = received_calls = 0;
                     told_length = told_tag = 0;
-                    if (way == 0) {
+                    if (arrival == 0) {
                         recv = ucp_tag_recv_nb(pair.worker[1], in, capacity, byte, 3, 7, received);
                     }
                     send = sync ? ucp_tag_send_sync_nb(pair.ep[0], out, lengths[k], byte, 0x33, sent)
                                 : ucp_tag_send_nb(pair.ep[0], out, lengths[k], byte, 0x33, sent);
-                    if (way != 0) {
+                    if (arrival != 0) {
                         twin_settle(&pair);
-                        message = way == 2 ? ucp_tag_probe_nb(pair.worker[1], 3, 7, 1, &info) : NULL;
+                        message = arrival == 2 ? ucp_tag_probe_nb(pair.worker[1], 3, 7, 1, &info) : NULL;
                         recv = message != NULL
                                    ? ucp_tag_msg_recv_nb(pair.worker[1], in, capacity, byte, message, received)
                                    : ucp_tag_recv_nb(pair.worker[1], in, capacity, byte, 3, 7, received);
                     }
-                    twin_tell("%zu bytes into %zu, %s, sync %d: a request %d", lengths[k], capacity, ways[way], sync,
-                              UCS_PTR_IS_PTR(recv));
+                    twin_tell("%zu bytes into %zu, %s, sync %d: a request %d", lengths[k], capacity, arrivals[arrival],
+                              sync, UCS_PTR_IS_PTR(recv));
                     got = twin_wait(&pair, recv);
                     done = twin_wait(&pair, send);
                     twin_tell("sent %s, called %d; received %s, called %d, told %zu, tag %#llx, %s, same %d",
@@ -104,12 +104,12 @@ static void nbr(void)
     static char memory[2][REQUEST];
     ucs_status_t posted, send, status;
     ucp_tag_recv_info_t info;
-    size_t k, way, room, i;
+    size_t k, arrival, room, i;
     void *request[2];
 
     open_all(UCP_FEATURE_TAG);
     for (k = 0; k < TWIN_COUNT(lengths); k++) {
-        for (way = 0; way < 2; way++) {
+        for (arrival = 0; arrival < 2; arrival++) {
             for (room = 0; room < 2; room++) {
                 size_t capacity = room ? BYTES : lengths[k] / 2;
 
@@ -117,11 +117,11 @@ static void nbr(void)
                 memset(memory, TWIN_FILL, sizeof(memory));
                 request[0] = memory[0] + pair.request_size + 8; /* aligned to 8 bytes only */
                 request[1] = memory[1] + pair.request_size + 8;
-                if (way == 0) {
+                if (arrival == 0) {
                     posted = ucp_tag_recv_nbr(pair.worker[1], in, capacity, byte, 3, 7, request[1]);
                 }
                 send = ucp_tag_send_nbr(pair.ep[0], out, lengths[k], byte, 0x33, request[0]);
-                if (way != 0) {
+                if (arrival != 0) {
                     twin_settle(&pair);
                     posted = ucp_tag_recv_nbr(pair.worker[1], in, capacity, byte, 3, 7, request[1]);
                 }
@@ -135,8 +135,8 @@ static void nbr(void)
                     send = ucp_request_check_status(request[0]);
                 }
                 twin_tell("%zu bytes into %zu, %s: posted %s, sent %s, received %s, told %zu, tag %#llx", lengths[k],
-                          capacity, ways[way], twin_status(posted), twin_status(send), twin_status(status), info.length,
-                          (unsigned long long)info.sender_tag);
+                          capacity, arrivals[arrival], twin_status(posted), twin_status(send), twin_status(status),
+                          info.length, (unsigned long long)info.sender_tag);
                 memset(&info, 0, sizeof(info));
                 posted = ucp_request_test(request[1], &info);
                 twin_tell("tested %s, told %zu; same %d", twin_status(posted), info.length,
@@ -159,26 +159,26 @@ static void let_go(void)
 {
     const ucp_datatype_t byte = ucp_dt_make_contig(1);
     ucs_status_ptr_t send, recv;
-    int way;
+    int variant;
 
     open_all(UCP_FEATURE_TAG);
-    for (way = 0; way < 4; way++) {
+    for (variant = 0; variant < 4; variant++) {
         sent_calls = received_calls = 0;
         memset(in, 0, sizeof(in));
         recv = NULL;
-        if (way < 2) {
+        if (variant < 2) {
             recv = ucp_tag_recv_nb(pair.worker[1], in, BYTES, byte, 3, 7, received);
-            (way == 0 ? ucp_request_free : ucp_request_release)(recv);
+            (variant == 0 ? ucp_request_free : ucp_request_release)(recv);
         }
         send = ucp_tag_send_sync_nb(pair.ep[0], out, BYTES, byte, 0x33, sent);
-        if (way >= 2) {
-            (way == 2 ? ucp_request_free : ucp_request_release)(send);
+        if (variant >= 2) {
+            (variant == 2 ? ucp_request_free : ucp_request_release)(send);
             send = NULL;
             recv = ucp_tag_recv_nb(pair.worker[1], in, BYTES, byte, 3, 7, received);
         }
-        twin_tell("way %d: %s", way, twin_status(twin_wait(&pair, way < 2 ? send : recv)));
+        twin_tell("variant %d: %s", variant, twin_status(twin_wait(&pair, variant < 2 ? send : recv)));
         twin_settle(&pair);
-        twin_tell("way %d: sends called %d, receives called %d, same %d", way, sent_calls, received_calls,
+        twin_tell("variant %d: sends called %d, receives called %d, same %d", variant, sent_calls, received_calls,
                   memcmp(in, out, BYTES) == 0);
     }
     twin_pair_close(&pair);

@@ -35,7 +35,7 @@ void op_posted(struct op *op, ucs_status_ptr_t result);
 ucs_status_t op_end(struct op *op, struct twin_pair *pair);
 /* Appends what is strange about it to `text`: callbacks, requests, arguments. */
 void op_odd(const struct op *op, char *text, size_t size);
-/* The length and tag that the program was told, whichever way; false if there was no way. */
+/* The length and tag that the program was told, whichever call; false if there was none. */
 bool op_told(const struct op *op, size_t *length, ucp_tag_t *tag);
 
 /* Two workers, and registered memory of OP_BYTES: to be sent, full, and to be received into. */

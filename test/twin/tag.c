@@ -79,10 +79,10 @@ static void clean(struct op *recv)
     }
 }
 
-enum way { EXPECTED, UNEXPECTED, PROBED };
+enum arrival { EXPECTED, UNEXPECTED, PROBED };
 
-static void one(const char *what, uint32_t send_mask, uint32_t recv_mask, size_t length, size_t capacity, enum way way,
-                bool sync)
+static void one(const char *what, uint32_t send_mask, uint32_t recv_mask, size_t length, size_t capacity,
+                enum arrival arrival, bool sync)
 {
     static struct op send, recv;
     ucp_tag_message_h message = NULL;
@@ -92,15 +92,15 @@ static void one(const char *what, uint32_t send_mask, uint32_t recv_mask, size_t
     memset(in, 0, OP_BYTES);
     op_set(&send, &pair, send_mask, OP_SEND, memh[0]);
     op_set(&recv, &pair, recv_mask, OP_RECV, memh[1]);
-    if (way == EXPECTED) {
+    if (arrival == EXPECTED) {
         recv_it(&recv, capacity, NULL);
     }
     if (!UCS_PTR_IS_ERR(recv.result)) {
         send_it(&send, length, sync);
     }
-    if (way != EXPECTED) {
+    if (arrival != EXPECTED) {
         twin_settle(&pair);
-        if (way == PROBED) {
+        if (arrival == PROBED) {
             message = ucp_tag_probe_nb(pair.worker[1], 0x7, 0xf, 1, &info);
         }
         recv_it(&recv, capacity, message);
@@ -112,14 +112,14 @@ static void one(const char *what, uint32_t send_mask, uint32_t recv_mask, size_t
     clean(&recv);
 }
 
-static void each(const char *what, bool of_send, enum way way, bool sync)
+static void each(const char *what, bool of_send, enum arrival arrival, bool sync)
 {
     size_t i, k;
 
     open_all();
     for (i = 0; i < op_masks_count; i++) {
         for (k = 0; k < TWIN_COUNT(lengths); k++) {
-            one(what, of_send ? op_masks[i] : 0, of_send ? 0 : op_masks[i], lengths[k], OP_BYTES, way, sync);
+            one(what, of_send ? op_masks[i] : 0, of_send ? 0 : op_masks[i], lengths[k], OP_BYTES, arrival, sync);
         }
     }
     close_all();
@@ -162,15 +162,15 @@ static void short_buffers(void)
                                      UCP_OP_ATTR_FIELD_REQUEST | UCP_OP_ATTR_FIELD_CALLBACK};
     static const size_t capacities[] = {0, 1, 7, 2999, 3001, OP_BYTES - 1};
     static const char *const names[] = {[EXPECTED] = "expected", [UNEXPECTED] = "unexpected", [PROBED] = "probed"};
-    enum way way;
+    enum arrival arrival;
     size_t i, k, c;
 
     open_all();
-    for (way = EXPECTED; way <= PROBED; way++) {
+    for (arrival = EXPECTED; arrival <= PROBED; arrival++) {
         for (i = 0; i < TWIN_COUNT(masks); i++) {
             for (k = 0; k < TWIN_COUNT(lengths); k++) {
                 for (c = 0; c < TWIN_COUNT(capacities); c++) {
-                    one(names[way], 0, masks[i], lengths[k], capacities[c], way, false);
+                    one(names[arrival], 0, masks[i], lengths[k], capacities[c], arrival, false);
                 }
             }
         }

@@ -30,7 +30,7 @@ struct twin_case {
 struct twin_scenario {
     void (*run)(const struct twin_scenario *scenario);
     const char *what;
-    int moment, way;
+    int moment, ending;
     char name[64]; /* what its lines begin with */
     pid_t pid;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The copies of base/bytes.h: every distance of both sides in a page that counts as near, and those beside it, with
- * lengths about the border between ways; nothing beside the destination changes.
+ * lengths about the border between methods; nothing beside the destination changes.
  */
 #include <stdlib.h>
 #include <string.h>

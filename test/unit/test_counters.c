@@ -205,7 +205,7 @@ static void exchange(struct pair *pair, size_t length)
     free(to);
 }
 
-/* Each message is counted once, whatever way it takes: short, one packet, in pieces, by rendezvous. */
+/* Each message is counted once, whatever path it takes: short, one packet, in pieces, by rendezvous. */
 TEST(messages_are_counted)
 {
     static const size_t lengths[] = {1, 8, 5000, 100000, 3000000};

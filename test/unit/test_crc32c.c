@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * CRC32C against the vectors of RFC 3720 (B.4), and the processor's way against the table.
+ * CRC32C against the vectors of RFC 3720 (B.4), and the processor's instruction against the table.
  */
 #include <string.h>
 

@@ -64,7 +64,7 @@ TEST_WITH(test_requests_of_a_batch_complete_in_progress, set_up_batches, tear_do
     assert_false(cw_ep_gathers(ep));
 }
 
-/* The system takes no more: the rest of the queue goes its usual way. */
+/* The system takes no more: the rest of the queue takes its usual path. */
 TEST_WITH(test_a_send_that_is_not_taken_ends_the_batch_for_all, set_up_batches, tear_down)
 {
     struct ucp_ep *ep = ep_batching();

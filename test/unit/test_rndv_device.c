@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Announced messages that devices move (docs/change/long-messages.md), between two workers of the simulated RDMA
- * device: which way is taken, what is registered and for how long, and what a peer may say of its memory.
+ * device: which path is taken, what is registered and for how long, and what a peer may say of its memory.
  */
 #include "test_rndv_device.h"
 
@@ -48,7 +48,7 @@ static void transfer_well(size_t length)
     assert_int_equal(failures, 0);
 }
 
-/* ---- ways ---- */
+/* ---- paths ---- */
 
 /* The receiver's device reads: an announcement with the sender's memory, and no packet but the end. Both registrations
  * are gone with the requests, and so is what the peer may do. */

@@ -11,23 +11,23 @@ enum { LENGTH = 100000, LONG = 4 << 20 };
 
 static char long_out[LONG], long_in[LONG + 1];
 
-/* The two ways of an announced message that devices move, by the packet that names the memory. */
+/* The two schemes of an announced message that devices move, by the packet that names the memory. */
 static const struct {
     const char *scheme;
     uint8_t naming;
     size_t head; /* bytes before the parts */
-} ways[] = {
+} kinds[] = {
     {"get_zcopy", CW_PACKET_TAG_RTS, sizeof(struct cw_wire_tag_rts) + CW_KEY_MEMORY_HEAD},
     {"put_zcopy", CW_PACKET_RNDV_READY, sizeof(struct cw_wire_rndv_ready)},
 };
-enum { READ, WRITTEN, WAYS };
+enum { READ, WRITTEN, KINDS };
 
-static void open_many(int way, unsigned devices, unsigned ratio, const char *rails)
+static void open_many(int kind, unsigned devices, unsigned ratio, const char *rails)
 {
     device.rdma = devices;
     device.ratio = ratio;
     setenv("UCX_MAX_RNDV_RAILS", rails, 1);
-    begin(ways[way].scheme);
+    begin(kinds[kind].scheme);
 }
 
 static void end_many(void)
@@ -74,7 +74,7 @@ static void warm_up(void)
     }
 }
 
-static void check_shared_by_bandwidth(int way)
+static void check_shared_by_bandwidth(int kind)
 {
     static const struct {
         unsigned devices, ratio, named;
@@ -85,7 +85,7 @@ static void check_shared_by_bandwidth(int way)
     uint64_t first, all;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        open_many(way, cases[i].devices, cases[i].ratio, cases[i].rails);
+        open_many(kind, cases[i].devices, cases[i].ratio, cases[i].rails);
         warm_up();
         counts[CW_PACKET_RNDV_READY] = 0;
         first = stats().bytes_of[0];
@@ -96,8 +96,8 @@ static void check_shared_by_bandwidth(int way)
         assert_int_equal(all, LONG); /* each byte once */
         assert_true((double)first > (cases[i].share - 0.13) * LONG && (double)first < (cases[i].share + 0.13) * LONG);
         assert_int_equal(counts[CW_PACKET_RNDV_DATA], 0);
-        assert_int_equal(counts[CW_PACKET_RNDV_READY], way == WRITTEN);
-        assert_int_equal(lengths[ways[way].naming], ways[way].head + cases[i].named * 5);
+        assert_int_equal(counts[CW_PACKET_RNDV_READY], kind == WRITTEN);
+        assert_int_equal(lengths[kinds[kind].naming], kinds[kind].head + cases[i].named * 5);
         end_many();
     }
 }
@@ -120,16 +120,16 @@ static size_t accesses_fail(uint8_t *bytes, size_t length)
  * goes by what is left, until the lane is there again. */
 TEST(test_a_stripe_fails)
 {
-    unsigned in_packets[WAYS] = {0};
+    unsigned in_packets[KINDS] = {0};
 
-    for (int i = 0; i < 8 * WAYS; i++) {
-        device.max_access = (i / WAYS % 2 == 0); /* all of them fail, or some */
-        open_many(i % WAYS, 2, 1, "2");
+    for (int i = 0; i < 8 * KINDS; i++) {
+        device.max_access = (i / KINDS % 2 == 0); /* all of them fail, or some */
+        open_many(i % KINDS, 2, 1, "2");
         warm_up();
-        change_id = ways[i % WAYS].naming;
+        change_id = kinds[i % KINDS].naming;
         change = accesses_fail;
-        send_long_well(LENGTH + LENGTH / WAYS * (size_t)i);
-        in_packets[i % WAYS] += counts[CW_PACKET_RNDV_DATA] > 0;
+        send_long_well(LENGTH + LENGTH / KINDS * (size_t)i);
+        in_packets[i % KINDS] += counts[CW_PACKET_RNDV_DATA] > 0;
         change = NULL;
         cw_sim_set_fault(world, CW_SIM_ACCESS, 0);
         send_long_well(LONG);
@@ -163,11 +163,11 @@ TEST(test_parts_that_do_not_help)
 {
     static const change_fn changes[] = {second_part_gone, second_key_lies, second_of_no_lane};
 
-    for (size_t i = 0; i < WAYS * sizeof(changes) / sizeof(changes[0]); i++) {
-        open_many(i % WAYS, 2, 1, "2");
+    for (size_t i = 0; i < KINDS * sizeof(changes) / sizeof(changes[0]); i++) {
+        open_many(i % KINDS, 2, 1, "2");
         warm_up();
-        change_id = ways[i % WAYS].naming;
-        change = changes[i / WAYS];
+        change_id = kinds[i % KINDS].naming;
+        change = changes[i / KINDS];
         send_long_well(LONG);
         assert_int_equal(counts[CW_PACKET_RNDV_DATA] > 0, change == second_key_lies);
         end_many();
@@ -223,18 +223,18 @@ TEST(test_two_parts_that_lie)
     ucs_status_ptr_t send, receive;
     const ucp_request_param_t param = {0};
 
-    for (size_t i = 0; i < WAYS * sizeof(changes) / sizeof(changes[0]); i++) {
-        open_many(i % WAYS, 2, 1, "2");
+    for (size_t i = 0; i < KINDS * sizeof(changes) / sizeof(changes[0]); i++) {
+        open_many(i % KINDS, 2, 1, "2");
         warm_up();
         memset(long_in, 0x55, sizeof(long_in));
         receive = ucp_tag_recv_nbx(sides[1].worker, long_in, LONG, TAG, UINT64_MAX, &param);
-        change_id = ways[i % WAYS].naming;
-        change = changes[i / WAYS];
+        change_id = kinds[i % KINDS].naming;
+        change = changes[i / KINDS];
         send = ucp_tag_send_nbx(sides[0].ep, long_out, LONG, TAG, &param);
         assert_true(wait_for(send) < 0);
         assert_int_equal(long_in[0], 0x55);
-        assert_int_equal(sides[(i % WAYS == READ) ? 1 : 0].ep->state, CW_EP_FAILED);
-        if (i % WAYS == READ) { /* the receive is not matched yet */
+        assert_int_equal(sides[(i % KINDS == READ) ? 1 : 0].ep->state, CW_EP_FAILED);
+        if (i % KINDS == READ) { /* the receive is not matched yet */
             assert_int_equal(ucp_request_check_status(receive), UCS_INPROGRESS);
             ucp_request_cancel(sides[1].worker, receive);
         }

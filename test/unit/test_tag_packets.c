@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Tag packets that arrive, seen from outside: what is counted, what is answered, and which credit is given. The short
- * ways of receiving (tag/recv.c, tag/arrive.c) must not leave out what the general one does.
+ * paths of receiving (tag/recv.c, tag/arrive.c) must not leave out what the general one does.
  */
 #include <endian.h>
 #include <stdint.h>

@@ -240,7 +240,7 @@ TEST(test_ways)
 {
     static const struct {
         const char *devices[4];
-        unsigned ways;
+        unsigned paths;
         unsigned order[4];
     } table[] = {
         {{"", "", "", ""}, 1, {0, 1, 2, 3}},
@@ -263,7 +263,7 @@ TEST(test_ways)
             routes[j].kind = CW_ROUTE_DIRECT;
             strcpy(routes[j].device, table[i].devices[j]);
         }
-        assert_int_equal(cw_tcp_paths_first(&peer, routes, candidates, 4), table[i].ways);
+        assert_int_equal(cw_tcp_paths_first(&peer, routes, candidates, 4), table[i].paths);
         for (j = 0; j < 4; j++) {
             assert_int_equal(candidates[j].bytes[3], table[i].order[j]);
         }

@@ -428,7 +428,7 @@ static void test_acceptor_of_release_1_0(void **state)
     end();
 }
 
-/* Everything that is not the next message of the way. */
+/* Everything that is not the next message of this direction. */
 static void test_out_of_turn(void **state)
 {
     uint8_t offer[OFFER_BYTES], agreed[OFFER_BYTES], bytes[OFFER_BYTES], hello[CW_TCP_HANDSHAKE_SIZE];

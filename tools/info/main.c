@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ucx_info: what this library is, what it finds on this machine, and why a message takes its way. The library is linked
- * into it (docs/why/tools.md). The order of what is shown is fixed (INF-1). Exit statuses: options.h.
+ * ucx_info: what this library is, what it finds on this machine, and why a message takes its path. The library is
+ * linked into it (docs/why/tools.md). The order of what is shown is fixed (INF-1). Exit statuses: options.h.
  */
 #include <stdio.h>
 

@@ -95,7 +95,7 @@ static void print_ends(struct cw_conn *conn)
     }
 }
 
-/* Whether the connection took the way that was foretold. */
+/* Whether the connection took the path that was predicted. */
 static int connect_peer(struct cw_why *why)
 {
     const ucs_status_t status = cw_side_meet(&why->side, peer_of(why), why->blob, 0, &why->ep);

@@ -25,8 +25,8 @@ static enum cw_proto_operation operation_of(enum cw_info_op op)
     return (op == CW_INFO_GET) ? CW_PROTO_GET : CW_PROTO_AMO_FETCH;
 }
 
-/* The row of the library's table for memory that is reached in that way. */
-static void print_way(const struct cw_why *why, unsigned remote)
+/* The row of the library's table for memory that is reached by that path. */
+static void print_path(const struct cw_why *why, unsigned remote)
 {
     const struct cw_proto_table table = {.operation = operation_of(why->options->op), .remote = remote};
     const struct cw_conn *conn = (why->ep != NULL) ? why->ep->conn : NULL;
@@ -64,10 +64,10 @@ static void print_region(const struct cw_why *why, const struct ucp_rkey *rkey)
     char setting[CW_WHY_SETTING_MAX];
 
     if (cw_rkey_direct(rkey, rkey->key.address, rights) != NULL) {
-        print_way(why, CW_REMOTE_MAPPED);
+        print_path(why, CW_REMOTE_MAPPED);
         return;
     }
-    print_way(why, remote_of(why, rkey));
+    print_path(why, remote_of(why, rkey));
     if (!cw_context_allows(why->side.context, "posix")) {
         printf("#       (not mapped here: %s does not allow posix)\n", cw_why_setting(why, CW_SETTING_tls, setting));
     } else {
@@ -110,10 +110,10 @@ static void print_kind(const struct cw_why *why, ucp_context_h owner, void *own,
 static void print_unknown(const struct cw_why *why)
 {
     printf("#   by packets, which always works:\n#       ");
-    print_way(why, 0);
+    print_path(why, 0);
     if (why->options->op != CW_INFO_AMO && cw_iface_copies(why->chosen)) {
         printf("#   before that, if the system allows copies between the processes:\n#       ");
-        print_way(why, CW_REMOTE_COPIES);
+        print_path(why, CW_REMOTE_COPIES);
     }
     if (why->chosen->transport->device_class == CW_DEVICE_NET) {
         return;
@@ -121,7 +121,7 @@ static void print_unknown(const struct cw_why *why)
     if (cw_context_allows(why->side.context, "posix")) {
         printf("#   before that, if the peer's library has allocated the memory and it can be mapped here:\n"
                "#       ");
-        print_way(why, CW_REMOTE_MAPPED);
+        print_path(why, CW_REMOTE_MAPPED);
     }
     printf("#   Which of these applies depends on the key of the memory, which an address does not contain.\n");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which way a tag message, an active message or stream data of some length takes, by the plan of the interface.
+ * Which path a tag message, an active message or stream data of some length takes, by the plan of the interface.
  *
  * Callers: why.c.
  */

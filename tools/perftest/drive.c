@@ -81,13 +81,13 @@ struct cw_drive_slot *cw_drive_take(struct cw_drive *drive)
     return slot;
 }
 
-void cw_drive_look(struct cw_drive *drive, enum cw_drive_way way, uint64_t message, const char *data, size_t size)
+void cw_drive_look(struct cw_drive *drive, enum cw_drive_kind kind, uint64_t message, const char *data, size_t size)
 {
-    if (size != cw_drive_size(drive, way)) {
+    if (size != cw_drive_size(drive, kind)) {
         cw_link_fail(drive->link, "message %llu: received %zu bytes instead of %zu", (unsigned long long)message, size,
-                     cw_drive_size(drive, way));
-    } else if (way != CW_WAY_ACK && data != NULL) {
-        size_t at = cw_buffers_search(&drive->buffers, data, size, cw_pattern_key(message, way));
+                     cw_drive_size(drive, kind));
+    } else if (kind != CW_KIND_ACK && data != NULL) {
+        size_t at = cw_buffers_search(&drive->buffers, data, size, cw_pattern_key(message, kind));
         if (at != size) {
             cw_link_fail(drive->link, "message %llu: byte %zu of %zu is wrong", (unsigned long long)message, at, size);
         }
@@ -131,7 +131,7 @@ static int wait_sends(struct cw_drive *drive, unsigned most)
     return drive->link->failed ? -1 : 0;
 }
 
-static int send_one(struct cw_drive *drive, enum cw_drive_way way, uint64_t message)
+static int send_one(struct cw_drive *drive, enum cw_drive_kind kind, uint64_t message)
 {
     if (drive->sends_pending >= drive->window && wait_sends(drive, drive->window - 1) != 0) {
         return -1;
@@ -144,14 +144,14 @@ static int send_one(struct cw_drive *drive, enum cw_drive_way way, uint64_t mess
     cw_layout_begin(&param, slot);
     param.cb.send = on_sent;
     drive->free_sends = slot->next_free;
-    slot->way = way;
+    slot->kind = kind;
     slot->message = message;
-    if (drive->run->params.verify && way != CW_WAY_ACK) {
-        cw_buffers_fill(&drive->buffers, slot->buffer, drive->size, cw_pattern_key(message, way));
+    if (drive->run->params.verify && kind != CW_KIND_ACK) {
+        cw_buffers_fill(&drive->buffers, slot->buffer, drive->size, cw_pattern_key(message, kind));
     }
     cw_buffers_apply(&drive->buffers, &param);
     drive->sends_pending++;
-    ucs_status_ptr_t request = drive->send(drive, slot, cw_drive_size(drive, way), &param);
+    ucs_status_ptr_t request = drive->send(drive, slot, cw_drive_size(drive, kind), &param);
     if (UCS_PTR_IS_PTR(request)) {
         return 0;
     }
@@ -164,14 +164,14 @@ static int send_one(struct cw_drive *drive, enum cw_drive_way way, uint64_t mess
     return 0;
 }
 
-static inline int expect(struct cw_drive *drive, enum cw_drive_way way, uint64_t message)
+static inline int expect(struct cw_drive *drive, enum cw_drive_kind kind, uint64_t message)
 {
-    return drive->expect == NULL ? 0 : drive->expect(drive, way, message, cw_drive_size(drive, way));
+    return drive->expect == NULL ? 0 : drive->expect(drive, kind, message, cw_drive_size(drive, kind));
 }
 
-static inline int await(struct cw_drive *drive, enum cw_drive_way way, uint64_t count)
+static inline int await(struct cw_drive *drive, enum cw_drive_kind kind, uint64_t count)
 {
-    while (drive->arrived[way] < count) {
+    while (drive->arrived[kind] < count) {
         if (progress(drive) != 0) {
             return -1;
         }
@@ -185,9 +185,9 @@ static inline int await(struct cw_drive *drive, enum cw_drive_way way, uint64_t 
 /* In loopback a trip is one message, which is its own answer: so UCX's tool counts. */
 static int client_trip(struct cw_drive *drive, uint64_t message)
 {
-    const enum cw_drive_way answer = drive->run->role == CW_ROLE_LOOPBACK ? CW_WAY_PING : CW_WAY_PONG;
+    const enum cw_drive_kind answer = drive->run->role == CW_ROLE_LOOPBACK ? CW_KIND_PING : CW_KIND_PONG;
 
-    if (send_one(drive, CW_WAY_PING, message) != 0 || expect(drive, answer, message) != 0) {
+    if (send_one(drive, CW_KIND_PING, message) != 0 || expect(drive, answer, message) != 0) {
         return -1;
     }
     return await(drive, answer, message + 1);
@@ -208,12 +208,12 @@ static int latency_loopback(struct cw_drive *drive, uint64_t first, uint64_t cou
 /* A trip ends where the next one has begun: the clock is read, and the time noted, while that message is on its way. */
 static int latency_trips(struct cw_drive *drive, uint64_t first, uint64_t count, struct cw_meter *meter)
 {
-    if (count > 0 && send_one(drive, CW_WAY_PING, first) != 0) {
+    if (count > 0 && send_one(drive, CW_KIND_PING, first) != 0) {
         return -1;
     }
     for (uint64_t i = first; i < first + count; i++) {
-        if (expect(drive, CW_WAY_PONG, i) != 0 || await(drive, CW_WAY_PONG, i + 1) != 0 ||
-            (i + 1 < first + count && send_one(drive, CW_WAY_PING, i + 1) != 0)) {
+        if (expect(drive, CW_KIND_PONG, i) != 0 || await(drive, CW_KIND_PONG, i + 1) != 0 ||
+            (i + 1 < first + count && send_one(drive, CW_KIND_PING, i + 1) != 0)) {
             return -1;
         }
         cw_meter_step(meter);
@@ -241,12 +241,12 @@ static int latency_client(struct cw_drive *drive, uint64_t warmup, uint64_t coun
 /* The next receive is posted before the answer goes out. */
 static int latency_server(struct cw_drive *drive, uint64_t count)
 {
-    if (expect(drive, CW_WAY_PING, 0) != 0) {
+    if (expect(drive, CW_KIND_PING, 0) != 0) {
         return -1;
     }
     for (uint64_t i = 0; i < count; i++) {
-        if (await(drive, CW_WAY_PING, i + 1) != 0 || (i + 1 < count && expect(drive, CW_WAY_PING, i + 1) != 0) ||
-            send_one(drive, CW_WAY_PONG, i) != 0) {
+        if (await(drive, CW_KIND_PING, i + 1) != 0 || (i + 1 < count && expect(drive, CW_KIND_PING, i + 1) != 0) ||
+            send_one(drive, CW_KIND_PONG, i) != 0) {
             return -1;
         }
     }
@@ -258,15 +258,15 @@ static int latency_server(struct cw_drive *drive, uint64_t count)
 static int bandwidth_send(struct cw_drive *drive, uint64_t first, uint64_t count, struct cw_meter *meter)
 {
     bool loopback = drive->run->role == CW_ROLE_LOOPBACK;
-    uint64_t acknowledged = drive->arrived[CW_WAY_ACK];
+    uint64_t acknowledged = drive->arrived[CW_KIND_ACK];
 
     for (uint64_t i = 0; i < count; i++) {
         /* In loopback the receiver is here: no more than the window may be under way to it. */
-        if (loopback && ((i >= drive->window && await(drive, CW_WAY_PING, first + i - drive->window + 1) != 0) ||
-                         expect(drive, CW_WAY_PING, first + i) != 0)) {
+        if (loopback && ((i >= drive->window && await(drive, CW_KIND_PING, first + i - drive->window + 1) != 0) ||
+                         expect(drive, CW_KIND_PING, first + i) != 0)) {
             return -1;
         }
-        if (send_one(drive, CW_WAY_PING, first + i) != 0) {
+        if (send_one(drive, CW_KIND_PING, first + i) != 0) {
             return -1;
         }
         drive->link->moved++;
@@ -282,32 +282,32 @@ static int bandwidth_send(struct cw_drive *drive, uint64_t first, uint64_t count
         return -1;
     }
     if (loopback) {
-        return await(drive, CW_WAY_PING, first + count);
+        return await(drive, CW_KIND_PING, first + count);
     }
-    if (expect(drive, CW_WAY_ACK, 0) != 0) {
+    if (expect(drive, CW_KIND_ACK, 0) != 0) {
         return -1;
     }
-    return await(drive, CW_WAY_ACK, acknowledged + 1);
+    return await(drive, CW_KIND_ACK, acknowledged + 1);
 }
 
 static int bandwidth_recv(struct cw_drive *drive, uint64_t first, uint64_t count)
 {
     uint64_t posted = drive->expect == NULL ? count : 0;
 
-    while (drive->arrived[CW_WAY_PING] < first + count) {
-        uint64_t before = drive->arrived[CW_WAY_PING];
+    while (drive->arrived[CW_KIND_PING] < first + count) {
+        uint64_t before = drive->arrived[CW_KIND_PING];
         while (posted < count && drive->expected_pending < drive->window) {
-            if (expect(drive, CW_WAY_PING, first + posted) != 0) {
+            if (expect(drive, CW_KIND_PING, first + posted) != 0) {
                 return -1;
             }
             posted++;
         }
-        if (drive->arrived[CW_WAY_PING] < first + count && progress(drive) != 0) {
+        if (drive->arrived[CW_KIND_PING] < first + count && progress(drive) != 0) {
             return -1;
         }
-        drive->link->moved += before != drive->arrived[CW_WAY_PING];
+        drive->link->moved += before != drive->arrived[CW_KIND_PING];
     }
-    if (drive->link->failed || send_one(drive, CW_WAY_ACK, 0) != 0) {
+    if (drive->link->failed || send_one(drive, CW_KIND_ACK, 0) != 0) {
         return -1;
     }
     return wait_sends(drive, 0);

@@ -14,7 +14,7 @@
 #include "tests.h"
 
 /* Kinds of messages: also the identifiers of the active messages. */
-enum cw_drive_way { CW_WAY_PING, CW_WAY_PONG, CW_WAY_ACK, CW_WAY_COUNT };
+enum cw_drive_kind { CW_KIND_PING, CW_KIND_PONG, CW_KIND_ACK, CW_KIND_COUNT };
 
 struct cw_drive;
 
@@ -24,7 +24,7 @@ struct cw_drive_slot {
     char *buffer;
     ucp_dt_iov_t *iov; /* NULL: contiguous */
     uint64_t message;
-    enum cw_drive_way way;
+    enum cw_drive_kind kind;
     size_t filled; /* bytes that have come, where a message comes in pieces */
 };
 
@@ -35,7 +35,7 @@ struct cw_drive {
     unsigned window;
     unsigned sends_pending;
     unsigned expected_pending;          /* receives posted by expect() that have not ended */
-    uint64_t arrived[CW_WAY_COUNT];
+    uint64_t arrived[CW_KIND_COUNT];
     struct cw_drive_slot *free_sends;
     struct cw_drive_slot *free_recvs;
     struct cw_drive_slot *slots; /* window sends, then window + 1 receives */
@@ -45,7 +45,7 @@ struct cw_drive {
     ucs_status_ptr_t (*send)(struct cw_drive *drive, struct cw_drive_slot *slot, size_t size,
                              ucp_request_param_t *param);
     /* Gets ready for one message; NULL where nothing needs to be posted. 0 or -1. */
-    int (*expect)(struct cw_drive *drive, enum cw_drive_way way, uint64_t message, size_t size);
+    int (*expect)(struct cw_drive *drive, enum cw_drive_kind kind, uint64_t message, size_t size);
     /* Takes what has come, where that is not done by callbacks; NULL otherwise. 0 or -1. */
     int (*poll)(struct cw_drive *drive);
 };
@@ -62,22 +62,22 @@ static inline void cw_drive_give(struct cw_drive_slot *slot)
     slot->drive->free_recvs = slot;
 }
 
-static inline size_t cw_drive_size(const struct cw_drive *drive, enum cw_drive_way way)
+static inline size_t cw_drive_size(const struct cw_drive *drive, enum cw_drive_kind kind)
 {
-    return way == CW_WAY_ACK ? 1 : drive->size;
+    return kind == CW_KIND_ACK ? 1 : drive->size;
 }
 
 /* What is wrong with a message's size or, with --verify, content. */
-void cw_drive_look(struct cw_drive *drive, enum cw_drive_way way, uint64_t message, const char *data, size_t size);
+void cw_drive_look(struct cw_drive *drive, enum cw_drive_kind kind, uint64_t message, const char *data, size_t size);
 
 /* Counts a message that is complete; with --verify looks at `data` (NULL: not to be looked at) first. */
-static inline void cw_drive_arrived(struct cw_drive *drive, enum cw_drive_way way, uint64_t message, const char *data,
+static inline void cw_drive_arrived(struct cw_drive *drive, enum cw_drive_kind kind, uint64_t message, const char *data,
                                     size_t size)
 {
-    if (__builtin_expect(size != cw_drive_size(drive, way) || drive->run->params.verify, 0)) {
-        cw_drive_look(drive, way, message, data, size);
+    if (__builtin_expect(size != cw_drive_size(drive, kind) || drive->run->params.verify, 0)) {
+        cw_drive_look(drive, kind, message, data, size);
     }
-    drive->arrived[way]++;
+    drive->arrived[kind]++;
 }
 
 /*

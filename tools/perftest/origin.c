@@ -55,25 +55,25 @@ static void cut_slots(struct cw_origin *origin, char *buffers, bool shared)
         }
         cw_region_apply(&origin->region, params, &slot->param);
         slot->data = cw_layout_apply(&slot->param, iov, params->part_count, slot->buffer, origin->size, &slot->count);
-        if (origin->way->prepare != NULL) {
-            origin->way->prepare(origin, slot);
+        if (origin->ops->prepare != NULL) {
+            origin->ops->prepare(origin, slot);
         }
         origin->free = slot;
     }
 }
 
-static int open_origin(struct cw_origin *origin, const struct cw_origin_way *way, struct cw_perf_run *run)
+static int open_origin(struct cw_origin *origin, const struct cw_origin_ops *ops, struct cw_perf_run *run)
 {
     const struct cw_perf_params *params = &run->params;
     size_t window = params->window;
     size_t round = window > LEAST_ROUND ? window : LEAST_ROUND;
-    size_t targets = params->verify && !way->one_word ? round : 1;
-    size_t buffers = params->verify || way->one_word ? window : 1;
+    size_t targets = params->verify && !ops->one_word ? round : 1;
+    size_t buffers = params->verify || ops->one_word ? window : 1;
 
     *origin = (struct cw_origin){
         .run = run,
         .link = run->link,
-        .way = way,
+        .ops = ops,
         .size = params->size,
         .window = (unsigned)window,
         .round = (unsigned)round,
@@ -153,7 +153,7 @@ static int serve(struct cw_origin *origin)
         if (question[2] > origin->round) {
             return cw_link_fail(origin->link, "the client requested more messages than a round has");
         }
-        if (origin->way->answer(origin, (enum cw_origin_question)question[0], question[1], question[2], &reply) != 0) {
+        if (origin->ops->answer(origin, (enum cw_origin_question)question[0], question[1], question[2], &reply) != 0) {
             return -1;
         }
         if (cw_oob_send(origin->link->oob, CW_OOB_ASK, &reply, sizeof(reply)) != 0) {
@@ -174,7 +174,7 @@ int cw_origin_ask(struct cw_origin *origin, enum cw_origin_question what, uint64
     size_t length;
 
     if (oob == NULL) {
-        return origin->way->answer(origin, what, first, count, reply);
+        return origin->ops->answer(origin, what, first, count, reply);
     }
     if (cw_oob_send(oob, CW_OOB_ASK, question, sizeof(question)) != 0 ||
         cw_oob_recv(oob, 1u << CW_OOB_ASK, &type, &payload, &length) != 0) {
@@ -206,8 +206,8 @@ static void on_done(void *request, ucs_status_t status, void *user_data)
     ucp_request_free(request);
     if (status != UCS_OK) {
         cw_link_fail(origin->link, "an operation failed: %s", ucs_status_string(status));
-    } else if (origin->run->params.verify && origin->way->finish != NULL) {
-        origin->way->finish(origin, slot);
+    } else if (origin->run->params.verify && origin->ops->finish != NULL) {
+        origin->ops->finish(origin, slot);
     }
     slot->next_free = origin->free;
     origin->free = slot;
@@ -283,7 +283,7 @@ static struct cw_origin_slot *take_slot(struct cw_origin *origin)
 
 static inline int issue(struct cw_origin *origin, uint64_t message, bool verify)
 {
-    const struct cw_origin_way *way = origin->way;
+    const struct cw_origin_ops *ops = origin->ops;
     struct cw_origin_slot *slot = origin->next;
 
     if (__builtin_expect(slot == NULL, 0)) {
@@ -295,16 +295,16 @@ static inline int issue(struct cw_origin *origin, uint64_t message, bool verify)
     slot->message = message;
     if (verify) {
         slot->target = origin->region.remote + cw_origin_offset(origin, message);
-        if (way->fill != NULL) {
-            way->fill(origin, slot);
+        if (ops->fill != NULL) {
+            ops->fill(origin, slot);
         }
     }
-    ucs_status_ptr_t request = way->start(origin, slot);
+    ucs_status_ptr_t request = ops->start(origin, slot);
     if (__builtin_expect(request != NULL, 0)) {
         return set_aside(origin, request);
     }
-    if (verify && way->finish != NULL) {
-        way->finish(origin, slot);
+    if (verify && ops->finish != NULL) {
+        ops->finish(origin, slot);
     }
     return 0;
 }
@@ -327,7 +327,7 @@ static int issue_all(struct cw_origin *origin, uint64_t first, unsigned count)
     }
     origin->link->moved += count;
     origin->posted += count;
-    return origin->way->posts && origin->posted >= MOST_POSTS ? flush(origin, 1) : 0;
+    return origin->ops->posts && origin->posted >= MOST_POSTS ? flush(origin, 1) : 0;
 }
 
 static inline uint64_t read_clock(struct cw_meter *meter, unsigned messages)
@@ -369,13 +369,13 @@ static int run_round(struct cw_origin *origin, uint64_t first, uint64_t count, s
 
 static int run_verified(struct cw_origin *origin, uint64_t first, uint64_t count, struct cw_meter *meter)
 {
-    const struct cw_origin_way *way = origin->way;
+    const struct cw_origin_ops *ops = origin->ops;
 
     for (uint64_t done = 0; done < count;) {
         uint64_t part = count - done < origin->round ? count - done : origin->round;
-        if ((way->before != NULL && way->before(origin, first + done, part) != 0) ||
+        if ((ops->before != NULL && ops->before(origin, first + done, part) != 0) ||
             run_round(origin, first + done, part, meter) != 0 || flush(origin, 0) != 0 ||
-            (way->after != NULL && way->after(origin, first + done, part) != 0)) {
+            (ops->after != NULL && ops->after(origin, first + done, part) != 0)) {
             return -1;
         }
         done += part;
@@ -417,9 +417,9 @@ static int act(struct cw_origin *origin)
     return 0;
 }
 
-int cw_origin_run(struct cw_origin *origin, const struct cw_origin_way *way, struct cw_perf_run *run)
+int cw_origin_run(struct cw_origin *origin, const struct cw_origin_ops *ops, struct cw_perf_run *run)
 {
-    if (open_origin(origin, way, run) != 0 || cw_link_barrier(run->link) != 0) {
+    if (open_origin(origin, ops, run) != 0 || cw_link_barrier(run->link) != 0) {
         return -1;
     }
     if ((run->role == CW_ROLE_SERVER ? serve(origin) : act(origin)) != 0) {

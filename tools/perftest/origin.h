@@ -38,7 +38,7 @@ struct cw_origin_slot {
 };
 
 /* What a family does; functions may be NULL where they are not needed. */
-struct cw_origin_way {
+struct cw_origin_ops {
     /* Adds what all operations of the slot have in common. */
     void (*prepare)(struct cw_origin *origin, struct cw_origin_slot *slot);
     /* Starts the operation of a slot. NULL: done. */
@@ -59,7 +59,7 @@ struct cw_origin_way {
 struct cw_origin {
     struct cw_perf_run *run;
     struct cw_link *link;
-    const struct cw_origin_way *way;
+    const struct cw_origin_ops *ops;
     struct cw_region region;
     struct cw_buffers content; /* to fill and look at the region, of any type */
     size_t size;
@@ -79,7 +79,7 @@ struct cw_origin {
 };
 
 /* Runs a test from memory to memory. 0, or -1 after cw_link_fail(): operations may then be in flight. */
-int cw_origin_run(struct cw_origin *origin, const struct cw_origin_way *way, struct cw_perf_run *run);
+int cw_origin_run(struct cw_origin *origin, const struct cw_origin_ops *ops, struct cw_perf_run *run);
 
 /* Has the server answer, or this side in loopback. 0 or -1. */
 int cw_origin_ask(struct cw_origin *origin, enum cw_origin_question what, uint64_t first, uint64_t count,
@@ -88,7 +88,7 @@ int cw_origin_ask(struct cw_origin *origin, enum cw_origin_question what, uint64
 /* Where message `message` lies among the targets of the side whose memory begins at `targets`. */
 static inline size_t cw_origin_offset(const struct cw_origin *origin, uint64_t message)
 {
-    return origin->run->params.verify && !origin->way->one_word ? message % origin->round * origin->room : 0;
+    return origin->run->params.verify && !origin->ops->one_word ? message % origin->round * origin->room : 0;
 }
 
 #endif

@@ -14,7 +14,7 @@
 
 /* A message that waits for a buffer. */
 struct waiting {
-    enum cw_drive_way way;
+    enum cw_drive_kind kind;
     void *desc;
     size_t length;
 };
@@ -25,11 +25,11 @@ struct am_test {
     size_t num_waiting, first_waiting, room_waiting;
     bool is_fetching;
     char *header;
-    uint64_t begun[CW_WAY_COUNT];
-    struct way {
+    uint64_t begun[CW_KIND_COUNT];
+    struct handler {
         struct am_test *test;
-        enum cw_drive_way way;
-    } ways[CW_WAY_COUNT];
+        enum cw_drive_kind kind;
+    } handlers[CW_KIND_COUNT];
 };
 
 static void fetch_waiting(struct am_test *test);
@@ -41,7 +41,7 @@ static void finish_fetch(struct cw_drive_slot *slot, ucs_status_t status, size_t
     if (status != UCS_OK) {
         cw_link_fail(drive->link, "a fetch failed: %s", ucs_status_string(status));
     } else {
-        cw_drive_arrived(drive, slot->way, slot->message, slot->buffer, length);
+        cw_drive_arrived(drive, slot->kind, slot->message, slot->buffer, length);
         if (drive->run->params.verify) {
             /* A message that never arrives must not be taken for the one before. */
             cw_buffers_clear(&drive->buffers, slot->buffer, length);
@@ -57,19 +57,19 @@ static void on_fetched(void *request, ucs_status_t status, size_t length, void *
     finish_fetch(user_data, status, length);
 }
 
-static void begin_fetch(struct am_test *test, enum cw_drive_way way, void *desc, size_t length)
+static void begin_fetch(struct am_test *test, enum cw_drive_kind kind, void *desc, size_t length)
 {
     struct cw_drive *drive = &test->drive;
     struct cw_drive_slot *slot = cw_drive_take(drive);
     ucp_request_param_t param;
     size_t count;
 
-    slot->way = way;
-    slot->message = test->begun[way]++;
+    slot->kind = kind;
+    slot->message = test->begun[kind]++;
     cw_layout_begin(&param, slot);
     param.cb.recv_am = on_fetched;
     cw_buffers_apply(&drive->buffers, &param);
-    void *buffer = (void *)(uintptr_t)cw_layout_apply(&param, way == CW_WAY_ACK ? NULL : slot->iov,
+    void *buffer = (void *)(uintptr_t)cw_layout_apply(&param, kind == CW_KIND_ACK ? NULL : slot->iov,
                                                       drive->run->params.part_count, slot->buffer, length, &count);
     ucs_status_ptr_t request = ucp_am_recv_data_nbx(drive->link->worker, desc, buffer, count, &param);
     if (!UCS_PTR_IS_PTR(request)) {
@@ -77,7 +77,7 @@ static void begin_fetch(struct am_test *test, enum cw_drive_way way, void *desc,
     }
 }
 
-static int put_off(struct am_test *test, enum cw_drive_way way, void *desc, size_t length)
+static int put_off(struct am_test *test, enum cw_drive_kind kind, void *desc, size_t length)
 {
     if (test->first_waiting + test->num_waiting == test->room_waiting) {
         size_t room = 2 * test->num_waiting + 16;
@@ -93,7 +93,7 @@ static int put_off(struct am_test *test, enum cw_drive_way way, void *desc, size
         test->first_waiting = 0;
         test->room_waiting = room;
     }
-    test->waiting[test->first_waiting + test->num_waiting++] = (struct waiting){way, desc, length};
+    test->waiting[test->first_waiting + test->num_waiting++] = (struct waiting){kind, desc, length};
     return 0;
 }
 
@@ -106,29 +106,29 @@ static void fetch_waiting(struct am_test *test)
     while (test->num_waiting > 0 && test->drive.free_recvs != NULL) {
         struct waiting next = test->waiting[test->first_waiting++];
         test->num_waiting--;
-        begin_fetch(test, next.way, next.desc, next.length);
+        begin_fetch(test, next.kind, next.desc, next.length);
     }
     test->is_fetching = false;
 }
 
 /* Apart, so that what comes eagerly keeps nothing on the stack for it. */
-__attribute__((noinline)) static ucs_status_t fetch(struct am_test *test, enum cw_drive_way way, void *desc,
+__attribute__((noinline)) static ucs_status_t fetch(struct am_test *test, enum cw_drive_kind kind, void *desc,
                                                     size_t length)
 {
     if (test->num_waiting == 0 && test->drive.free_recvs != NULL) {
-        begin_fetch(test, way, desc, length);
+        begin_fetch(test, kind, desc, length);
         return UCS_OK;
     }
-    return put_off(test, way, desc, length) == 0 ? UCS_INPROGRESS : UCS_ERR_NO_RESOURCE;
+    return put_off(test, kind, desc, length) == 0 ? UCS_INPROGRESS : UCS_ERR_NO_RESOURCE;
 }
 
 static ucs_status_t on_message(void *arg, const void *header, size_t header_length, void *data, size_t length,
                                const ucp_am_recv_param_t *param)
 {
-    const struct way *way = arg;
-    struct am_test *test = way->test;
+    const struct handler *handler = arg;
+    struct am_test *test = handler->test;
     struct cw_drive *drive = &test->drive;
-    size_t wanted = way->way == CW_WAY_ACK ? 0 : drive->run->params.am_header;
+    size_t wanted = handler->kind == CW_KIND_ACK ? 0 : drive->run->params.am_header;
 
     if (__builtin_expect(header_length != wanted || length > drive->size + 1, 0)) {
         cw_link_fail(drive->link, "received a message of %zu bytes with a header of %zu instead of %zu", length,
@@ -136,16 +136,17 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_leng
         return UCS_OK;
     }
     if (drive->run->params.verify && wanted > 0 && memcmp(header, test->header, wanted) != 0) {
-        cw_link_fail(drive->link, "the header of message %llu is wrong", (unsigned long long)test->begun[way->way]);
+        cw_link_fail(drive->link, "the header of message %llu is wrong",
+                     (unsigned long long)test->begun[handler->kind]);
     }
     if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0 && length > 0) {
-        return fetch(test, way->way, data, length);
+        return fetch(test, handler->kind, data, length);
     }
     if (drive->run->params.copy && drive->free_recvs != NULL) {
         memcpy(drive->free_recvs->buffer, data, length);
         data = drive->free_recvs->buffer;
     }
-    cw_drive_arrived(drive, way->way, test->begun[way->way]++, data, length);
+    cw_drive_arrived(drive, handler->kind, test->begun[handler->kind]++, data, length);
     return UCS_OK;
 }
 
@@ -155,23 +156,23 @@ static ucs_status_ptr_t send_message(struct cw_drive *drive, struct cw_drive_slo
     const struct am_test *test = (const struct am_test *)drive;
     const struct cw_perf_params *params = &drive->run->params;
     size_t count;
-    bool ack = slot->way == CW_WAY_ACK;
+    bool ack = slot->kind == CW_KIND_ACK;
     const void *buffer = cw_layout_apply(param, ack ? NULL : slot->iov, params->part_count, slot->buffer, size, &count);
 
-    return ucp_am_send_nbx(drive->link->ep, (unsigned)slot->way, test->header, ack ? 0 : params->am_header, buffer,
+    return ucp_am_send_nbx(drive->link->ep, (unsigned)slot->kind, test->header, ack ? 0 : params->am_header, buffer,
                            count, param);
 }
 
 static int set_handlers(struct am_test *test, bool on)
 {
-    for (int i = 0; i < CW_WAY_COUNT; i++) {
-        test->ways[i] = (struct way){test, (enum cw_drive_way)i};
+    for (int i = 0; i < CW_KIND_COUNT; i++) {
+        test->handlers[i] = (struct handler){test, (enum cw_drive_kind)i};
         ucp_am_handler_param_t param = {
             .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                           UCP_AM_HANDLER_PARAM_FIELD_ARG,
             .id = (unsigned)i,
             .cb = on ? on_message : NULL,
-            .arg = &test->ways[i],
+            .arg = &test->handlers[i],
         };
         ucs_status_t status = ucp_worker_set_am_recv_handler(test->drive.link->worker, &param);
         if (status != UCS_OK) {

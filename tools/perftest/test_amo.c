@@ -185,7 +185,7 @@ static int check(const struct cw_perf_run *run)
 
 static int run_amo(struct cw_perf_run *run, ucp_atomic_op_t opcode, bool fetches)
 {
-    static const struct cw_origin_way fetching = {
+    static const struct cw_origin_ops fetching = {
         .prepare = prepare,
         .start = start,
         .fill = fill,
@@ -194,7 +194,7 @@ static int run_amo(struct cw_perf_run *run, ucp_atomic_op_t opcode, bool fetches
         .answer = answer,
         .one_word = true,
     };
-    static const struct cw_origin_way posting = {
+    static const struct cw_origin_ops posting = {
         .prepare = prepare,
         .start = start,
         .fill = fill,

@@ -20,7 +20,7 @@
 /* The bytes of a message may come in any order (RMA-6): how long after the last one the others may take. */
 #define STRAGGLE_NS UINT64_C(2000000000)
 
-enum { PING, PONG, WAYS };
+enum { PING, PONG, DIRECTIONS };
 
 struct pingpong {
     struct cw_perf_run *run;
@@ -29,10 +29,10 @@ struct pingpong {
     size_t size;
     size_t room;
     bool pending;
-    char *send_buffer[WAYS];
-    uint8_t *arrival[WAYS]; /* where messages of the peer arrive */
-    uint64_t target[WAYS];  /* where they arrive at the peer */
-    ucp_dt_iov_t iov[WAYS][CW_PERF_MAX_PARTS];
+    char *send_buffer[DIRECTIONS];
+    uint8_t *arrival[DIRECTIONS]; /* where messages of the peer arrive */
+    uint64_t target[DIRECTIONS];  /* where they arrive at the peer */
+    ucp_dt_iov_t iov[DIRECTIONS][CW_PERF_MAX_PARTS];
 };
 
 static uint8_t mark_of(uint64_t message)
@@ -52,11 +52,11 @@ static void on_put(void *request, ucs_status_t status, void *user_data)
 }
 
 /* The buffer is free again when the previous put has ended here. */
-static inline int put(struct pingpong *test, int way, uint64_t message)
+static inline int put(struct pingpong *test, int direction, uint64_t message)
 {
     const struct cw_perf_params *params = &test->run->params;
     ucp_request_param_t param;
-    char *buffer = test->send_buffer[way];
+    char *buffer = test->send_buffer[direction];
     size_t count;
 
     cw_layout_begin(&param, test);
@@ -67,15 +67,15 @@ static inline int put(struct pingpong *test, int way, uint64_t message)
         }
     }
     if (params->verify) {
-        cw_pattern_fill(buffer, test->size, cw_pattern_key(message, (uint64_t)way));
+        cw_pattern_fill(buffer, test->size, cw_pattern_key(message, (uint64_t)direction));
     }
     buffer[test->size - 1] = (char)mark_of(message);
     cw_region_apply(&test->region, params, &param);
-    const void *data = cw_layout_apply(&param, params->send_iov ? test->iov[way] : NULL, params->part_count, buffer,
-                                       test->size, &count);
+    const void *data = cw_layout_apply(&param, params->send_iov ? test->iov[direction] : NULL, params->part_count,
+                                       buffer, test->size, &count);
     test->pending = true;
     ucs_status_ptr_t request =
-        ucp_put_nbx(test->link->ep, data, count, test->target[way], test->region.rkey, &param);
+        ucp_put_nbx(test->link->ep, data, count, test->target[direction], test->region.rkey, &param);
     if (!UCS_PTR_IS_PTR(request)) {
         test->pending = false;
         if (request != NULL) {
@@ -85,10 +85,10 @@ static inline int put(struct pingpong *test, int way, uint64_t message)
     return 0;
 }
 
-static int verify(struct pingpong *test, int way, uint64_t message)
+static int verify(struct pingpong *test, int direction, uint64_t message)
 {
-    const char *data = (const char *)test->arrival[way];
-    uint64_t deadline_ns = 0, key = cw_pattern_key(message, (uint64_t)way);
+    const char *data = (const char *)test->arrival[direction];
+    uint64_t deadline_ns = 0, key = cw_pattern_key(message, (uint64_t)direction);
     size_t size = test->size - 1, at;
 
     while ((at = cw_pattern_search(data, size, key)) != size) {
@@ -106,9 +106,9 @@ static int verify(struct pingpong *test, int way, uint64_t message)
     return 0;
 }
 
-static inline int await(struct pingpong *test, int way, uint64_t message)
+static inline int await(struct pingpong *test, int direction, uint64_t message)
 {
-    const uint8_t *last = test->arrival[way] + test->size - 1;
+    const uint8_t *last = test->arrival[direction] + test->size - 1;
     uint8_t mark = mark_of(message);
 
     for (unsigned looks = 1; __atomic_load_n(last, __ATOMIC_ACQUIRE) != mark; looks++) {
@@ -117,7 +117,7 @@ static inline int await(struct pingpong *test, int way, uint64_t message)
         }
     }
     test->link->moved++;
-    return test->run->params.verify ? verify(test, way, message) : 0;
+    return test->run->params.verify ? verify(test, direction, message) : 0;
 }
 
 static inline int trip(struct pingpong *test, uint64_t message)
@@ -195,14 +195,14 @@ static int run_put_latency(struct cw_perf_run *run)
     test->run = run;
     test->link = run->link;
     test->size = run->params.size;
-    if (cw_region_open(&test->region, run, 2 * WAYS * room, 0) != 0) {
+    if (cw_region_open(&test->region, run, 2 * DIRECTIONS * room, 0) != 0) {
         return -1;
     }
-    for (int way = 0; way < WAYS; way++) {
-        test->arrival[way] = (uint8_t *)test->region.base + (size_t)way * room;
-        test->target[way] = test->region.remote + (size_t)way * room;
-        test->send_buffer[way] = test->region.base + (size_t)(WAYS + way) * room;
-        cw_layout_list(&run->params, test->send_buffer[way], test->iov[way]);
+    for (int direction = 0; direction < DIRECTIONS; direction++) {
+        test->arrival[direction] = (uint8_t *)test->region.base + (size_t)direction * room;
+        test->target[direction] = test->region.remote + (size_t)direction * room;
+        test->send_buffer[direction] = test->region.base + (size_t)(DIRECTIONS + direction) * room;
+        cw_layout_list(&run->params, test->send_buffer[direction], test->iov[direction]);
     }
     if (cw_link_barrier(run->link) != 0 || play(test) != 0 || cw_link_barrier(run->link) != 0 ||
         cw_region_close(&test->region) != 0) {
@@ -291,14 +291,14 @@ static int answer_get(struct cw_origin *origin, enum cw_origin_question what, ui
     return 0;
 }
 
-static int run_origin(struct cw_perf_run *run, const struct cw_origin_way *way)
+static int run_origin(struct cw_perf_run *run, const struct cw_origin_ops *direction)
 {
     struct cw_origin *origin = cw_test_new(sizeof(*origin));
 
     if (origin == NULL) {
         return cw_link_fail(run->link, "out of memory");
     }
-    if (cw_origin_run(origin, way, run) != 0) {
+    if (cw_origin_run(origin, direction, run) != 0) {
         return -1;
     }
     cw_test_free(origin);
@@ -307,26 +307,26 @@ static int run_origin(struct cw_perf_run *run, const struct cw_origin_way *way)
 
 static int run_put(struct cw_perf_run *run)
 {
-    static const struct cw_origin_way way = {
+    static const struct cw_origin_ops direction = {
         .start = start_put,
         .fill = fill_put,
         .after = ask_check,
         .answer = answer_put,
     };
 
-    return run_origin(run, &way);
+    return run_origin(run, &direction);
 }
 
 static int run_get(struct cw_perf_run *run)
 {
-    static const struct cw_origin_way way = {
+    static const struct cw_origin_ops direction = {
         .start = start_get,
         .finish = finish_get,
         .before = ask_prepare,
         .answer = answer_get,
     };
 
-    return run_origin(run, &way);
+    return run_origin(run, &direction);
 }
 
 const struct cw_perf_test cw_rma_tests[] = {

@@ -21,7 +21,7 @@ struct stream_test {
 
 static size_t wanted_of(const struct cw_drive_slot *slot)
 {
-    return slot->way == CW_WAY_ACK ? 1 : slot->drive->size;
+    return slot->kind == CW_KIND_ACK ? 1 : slot->drive->size;
 }
 
 static void finish_recv(struct cw_drive_slot *slot, ucs_status_t status, size_t length)
@@ -32,7 +32,7 @@ static void finish_recv(struct cw_drive_slot *slot, ucs_status_t status, size_t 
     if (status != UCS_OK) {
         cw_link_fail(drive->link, "a receive failed: %s", ucs_status_string(status));
     } else {
-        cw_drive_arrived(drive, slot->way, slot->message, slot->buffer, length);
+        cw_drive_arrived(drive, slot->kind, slot->message, slot->buffer, length);
         if (drive->run->params.verify) {
             cw_buffers_clear(&drive->buffers, slot->buffer, length);
         }
@@ -46,7 +46,7 @@ static void on_received(void *request, ucs_status_t status, size_t length, void 
     finish_recv(user_data, status, length);
 }
 
-static int expect_recv(struct cw_drive *drive, enum cw_drive_way way, uint64_t message, size_t size)
+static int expect_recv(struct cw_drive *drive, enum cw_drive_kind kind, uint64_t message, size_t size)
 {
     struct cw_drive_slot *slot = cw_drive_take(drive);
     ucp_request_param_t param;
@@ -55,7 +55,7 @@ static int expect_recv(struct cw_drive *drive, enum cw_drive_way way, uint64_t m
     if (slot == NULL) {
         return -1;
     }
-    slot->way = way;
+    slot->kind = kind;
     slot->message = message;
     cw_layout_begin(&param, slot);
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
@@ -63,7 +63,7 @@ static int expect_recv(struct cw_drive *drive, enum cw_drive_way way, uint64_t m
     param.cb.recv_stream = on_received;
     cw_buffers_apply(&drive->buffers, &param);
     drive->expected_pending++;
-    void *buffer = (void *)(uintptr_t)cw_layout_apply(&param, way == CW_WAY_ACK ? NULL : slot->iov,
+    void *buffer = (void *)(uintptr_t)cw_layout_apply(&param, kind == CW_KIND_ACK ? NULL : slot->iov,
                                                       drive->run->params.part_count, slot->buffer, size, &count);
     ucs_status_ptr_t request = ucp_stream_recv_nbx(drive->link->ep, buffer, count, &length, &param);
     if (!UCS_PTR_IS_PTR(request)) {
@@ -72,7 +72,7 @@ static int expect_recv(struct cw_drive *drive, enum cw_drive_way way, uint64_t m
     return drive->link->failed ? -1 : 0;
 }
 
-static int expect_data(struct cw_drive *drive, enum cw_drive_way way, uint64_t message, size_t size)
+static int expect_data(struct cw_drive *drive, enum cw_drive_kind kind, uint64_t message, size_t size)
 {
     struct stream_test *test = (struct stream_test *)drive;
     struct cw_drive_slot *slot = cw_drive_take(drive);
@@ -81,7 +81,7 @@ static int expect_data(struct cw_drive *drive, enum cw_drive_way way, uint64_t m
     if (slot == NULL) {
         return -1;
     }
-    slot->way = way;
+    slot->kind = kind;
     slot->message = message;
     slot->next_free = NULL;
     *test->last = slot;
@@ -145,7 +145,7 @@ static ucs_status_ptr_t send_bytes(struct cw_drive *drive, struct cw_drive_slot 
                                    ucp_request_param_t *param)
 {
     size_t count;
-    const void *buffer = cw_layout_apply(param, slot->way == CW_WAY_ACK ? NULL : slot->iov,
+    const void *buffer = cw_layout_apply(param, slot->kind == CW_KIND_ACK ? NULL : slot->iov,
                                          drive->run->params.part_count, slot->buffer, size, &count);
 
     return ucp_stream_send_nbx(drive->link->ep, buffer, count, param);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# ucx_info --why: which transports were considered for a peer, which one was chosen, what the others lack, and which way
-# a message takes.
+# ucx_info --why: which transports were considered for a peer, which one was chosen, what the others lack, and which
+# path a message takes.
 . "$(dirname "$0")/lib.sh"
 need_info
 
@@ -55,7 +55,7 @@ echo 'UCX_TLS = posix' >"$work/conf/ucx.conf"
 UCX_CONFIG_DIR=$work/conf why
 has "UCX_TLS=posix (ucx.conf) does not allow it."
 
-# ---- the way follows the plan: the settings move it ----
+# ---- the path follows the plan: the settings move it ----
 arrow() {
     grep '^#   -> ' "$work/out"
 }
@@ -83,7 +83,8 @@ has "UCX_TLS=posix (environment) does not allow cma."
 UCX_PROTO_INFO=y expect_status 0 "$info" --why --size 1m
 sed -n 's/.*| *\([0-9]*\.\.[0-9inf]*\) | \(rendezvous[^|]*[^ |]\) *|.*/\1 \2/p' "$work/out" | head -n 1 >"$work/plan"
 [ -s "$work/plan" ] || fail "UCX_PROTO_INFO shows no table"
-arrow | grep -qF "$(sed 's/ /  /' "$work/plan")" || fail "another way than the library's: $(arrow), $(cat "$work/plan")"
+arrow | grep -qF "$(sed 's/ /  /' "$work/plan")" ||
+    fail "another path than the library's: $(arrow), $(cat "$work/plan")"
 
 # ---- memory of others ----
 why --op put

@@ -17,11 +17,11 @@ request=$(sed -n 's/^ *\([0-9]*\) tag send .*/\1/p' "$work/out" | sed -n 2p)
 expect_status 0 "$trace" --request "$request" "$watched"
 cat >"$work/expected" <<END
 begin tag send, 3000000 bytes, tag 5
-way: rendezvous
+path: rendezvous
 answered by RNDV_READY
 end, status 0
 END
-sed 's/^ *[0-9.]* us *//; s/ peer [0-9a-f]*\/0$//' "$work/out" | grep '^begin\|^way\|^answered\|^end' |
+sed 's/^ *[0-9.]* us *//; s/ peer [0-9a-f]*\/0$//' "$work/out" | grep '^begin\|^path\|^answered\|^end' |
     cmp -s "$work/expected" - || { fail "this is not the life of a send"; cat "$work/out"; }
 for packet in 'out TAG_RTS' 'in RNDV_READY' 'out RNDV_DATA'; do
     grep -q " $packet, " "$work/out" || { fail "its life knows of no '$packet'"; cat "$work/out"; }

@@ -30,7 +30,7 @@ static const char *const operations[] = {
     [CW_COUNT_STREAM_SENT] = "stream send", [CW_COUNT_PUT_SENT] = "put", [CW_COUNT_GET_RECEIVED] = "get",
     [CW_COUNT_GET_SENT] = "get for peer", [CW_COUNT_AMO_SENT] = "atomic",
 };
-static const char *const ways[] = {
+static const char *const paths[] = {
     [CW_TRACE_COPIED] = "one packet, copied", [CW_TRACE_WITHOUT_COPY] = "one packet, without a copy",
     [CW_TRACE_PIECES] = "in pieces", [CW_TRACE_ANNOUNCED] = "rendezvous", [CW_TRACE_MAPPED] = "mapped memory",
     [CW_TRACE_SYSTEM] = "copied between the processes", [CW_TRACE_ASKED] = "requested from the target",
@@ -58,7 +58,7 @@ static void print_what(const struct cw_trace_event *event)
         printf("end, status %d", event->status);
         break;
     case CW_TRACE_PATH:
-        printf("way: %s", NAME(ways, event->id));
+        printf("path: %s", NAME(paths, event->id));
         break;
     case CW_TRACE_OUT:
         printf("%s %s, %" PRIu64 " bytes", event->status >= 0 ? "out" : "not out", NAME(packets, event->id),
