@@ -93,7 +93,7 @@ static void move(unsigned long sends, unsigned long receives)
 }
 
 /* So much came, or may come. */
-static void tell(void)
+static void notify(void)
 {
     static const ucp_request_param_t none;
     static uint64_t word;
@@ -117,7 +117,7 @@ static void be_other(unsigned long messages)
     for (unsigned round = 0; round <= 2 * ROUNDS + 1; round++) {
         hear();
         move(round % 2 == 1 ? messages : 0, messages);
-        tell();
+        notify();
     }
     for (;;) {
         ucp_worker_progress(here.worker);
@@ -126,7 +126,7 @@ static void be_other(unsigned long messages)
 
 static double measure(bool both, unsigned long messages)
 {
-    tell();
+    notify();
     uint64_t start = cw_clock_ns();
     move(messages, both ? messages : 0);
     hear();

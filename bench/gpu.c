@@ -231,13 +231,13 @@ static ucp_ep_h connect_self(const struct cw_side *side)
     return ep;
 }
 
-/* The time of a message to the worker itself; `told`: the program says that the memory is the host's. */
-static double message_usec(struct cw_side *side, ucp_ep_h ep, char *memory, int told)
+/* The time of a message to the worker itself; `given`: the program says that the memory is the host's. */
+static double message_usec(struct cw_side *side, ucp_ep_h ep, char *memory, int given)
 {
     ucp_request_param_t param = {0};
     uint64_t begin;
 
-    if (told) {
+    if (given) {
         param.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE;
         param.memory_type = UCS_MEMORY_TYPE_HOST;
     }
@@ -256,7 +256,7 @@ static double message_usec(struct cw_side *side, ucp_ep_h ep, char *memory, int 
 static void show_search(unsigned long repetitions)
 {
     char *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    double told = 1e30, found = 1e30, query = 1e30, usec;
+    double given = 1e30, found = 1e30, query = 1e30, usec;
     struct cw_side side = {0};
     ucp_ep_h ep;
 
@@ -268,13 +268,13 @@ static void show_search(unsigned long repetitions)
     ep = connect_self(&side);
     for (unsigned long i = 0; i <= repetitions; i++) {
         usec = message_usec(&side, ep, memory, 1);
-        told = (i > 0 && usec < told) ? usec : told;
+        given = (i > 0 && usec < given) ? usec : given;
         usec = message_usec(&side, ep, memory, 0);
         found = (i > 0 && usec < found) ? usec : found;
         usec = query_usec(memory);
         query = usec < query ? usec : query;
     }
-    printf("query_usec %.3f\nsearch_usec %.3f\n", query, (found - told) / 2);
+    printf("query_usec %.3f\nsearch_usec %.3f\n", query, (found - given) / 2);
 }
 
 int main(int argc, char **argv)

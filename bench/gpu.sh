@@ -5,7 +5,7 @@
 #
 # Transfers of memory of a GPU beside the bare costs of the driver's copies, measured in this run: for a machine with an
 # NVIDIA GPU, after "./causeway build". Prints the numbers, then a line for each bound: the ratio, the bound, and
-# whether it is met. To be told with the name of the machine and of the GPU (nvidia-smi -L). The exit status is 0 if all
+# whether it is met. Report it with the name of the machine and of the GPU (nvidia-smi -L). The exit status is 0 if all
 # was measured, met or not; 77 without a GPU.
 
 bin=${1:?folder of programs}

@@ -66,7 +66,7 @@ static void meet(struct pair *pair)
 
 /* ---- the idle ones ---- */
 
-/* The process at their other ends: tells its address, and takes what comes without hurry. */
+/* The process at their other ends: sends its address, and takes what comes without hurry. */
 static void be_others(int fd)
 {
     struct cw_side here = {.mode = UCS_THREAD_MODE_SINGLE};

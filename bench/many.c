@@ -213,7 +213,7 @@ int main(int argc, char **argv)
     }
     cw_side_check("ucp_worker_get_address", ucp_worker_get_address(here.worker, &address, &length));
     if (!cross(fds, &length, sizeof(length), true) || !cross(fds, address, length, true)) {
-        cw_say_error("no address to tell");
+        cw_say_error("no address to send");
         return 1;
     }
     receive(num_senders, bytes, (uint64_t)milliseconds * 1000000);

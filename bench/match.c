@@ -140,7 +140,7 @@ static uint64_t time_of(void (*operate)(void), unsigned long count)
     return cw_clock_ns() - start;
 }
 
-/* For as long as told; before that as long again, for a library may build what it needs when it is asked. */
+/* For as long as asked; before that as long again, for a library may build what it needs when it is asked. */
 static double measure(void (*operate)(void), uint64_t duration_ns)
 {
     double *batches = calloc(MOST_BATCHES, sizeof(*batches)), result;

@@ -54,7 +54,7 @@ static void *address_of(ucp_worker_h worker, size_t *length)
     return attr.address;
 }
 
-static void tell_address(ucp_worker_h worker)
+static void send_address(ucp_worker_h worker)
 {
     size_t length;
     void *address = address_of(worker, &length);
@@ -162,7 +162,7 @@ static void be_peers(unsigned count)
         }
         talks[i].worker = side.worker;
         start_receive(&talks[i]);
-        tell_address(side.worker);
+        send_address(side.worker);
     }
     address = hear_address();
     fcntl(line, F_SETFL, O_NONBLOCK);
@@ -243,7 +243,7 @@ static void measure(unsigned peers, bool peers_dial, unsigned long milliseconds,
     cw_side_memory_now(); /* the first look takes memory of its own */
     before = cw_side_memory_now();
     cw_side_open(&side, UCP_FEATURE_TAG);
-    tell_address(side.worker);
+    send_address(side.worker);
     meet(side.worker, 0, addresses[0], peers_dial);
     idle(side.worker, milliseconds);
     one = cw_side_memory_now();

@@ -73,7 +73,7 @@ class Side:
         processors = sorted(os.sched_getaffinity(0))
         first, second = processors[:2] if len(processors) > 1 and "-c" not in options else (None, None)
         server, words = None, ["--json"] + options
-        both = [word for word in options if word in ("-e", "--yield")]  # what each side is told for itself
+        both = [word for word in options if word in ("-e", "--yield")]  # what each side gets for itself
         if not alone:
             with socket.socket() as free:
                 free.bind(("127.0.0.1", 0))

@@ -152,7 +152,7 @@ class Measuring(unittest.TestCase):
 
 
 class Contestants(unittest.TestCase):
-    """Which libraries take part, told by folders that stand for versions."""
+    """Which libraries take part, found by folders that stand for versions."""
     VERSIONS = {"libdir": "1.16.0", "old": "1.13.1", "new": "1.18.1", "newest": "1.23.0", "copy": "1.18.1"}
 
     def contestants(self, *more):
@@ -369,7 +369,7 @@ class Pictures(unittest.TestCase):
         root = xml.etree.ElementTree.fromstring(svg)
         return root, [group for group in root.iter(self.SVG + "g") if len(group) > 2]
 
-    def test_curves_are_told_apart_without_colour_and_stay_on_the_page(self):
+    def test_curves_differ_without_colour_and_stay_on_the_page(self):
         root, curves = self.parts(plot.pictures(curve_rows())["bandwidth-tag.svg"][2])
         self.assertEqual(len(curves), 6)
         looks = [(curve[0].get("stroke-dasharray"), curve[2].tag, curve[2].get("class")) for curve in curves]

@@ -63,7 +63,7 @@ static void transfer(int out, int fd, void *data, size_t length)
     }
 }
 
-/* Registers memory, tells of it, and makes progress for as long as the parent lives. */
+/* Registers memory, sends its key, and makes progress for as long as the parent lives. */
 static void own(int from, int to)
 {
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
@@ -152,7 +152,7 @@ static void post_all(ucp_ep_h ep, const struct lists *lists)
                              : ucp_put_nbx(ep, &local, pieces, nowhere, UCP_RKEY_INVALID, &param));
 }
 
-/* What is measured is chosen by `kind`; the others tell where the owner is. */
+/* What is measured is chosen by `kind`; the others say where the owner is. */
 struct target {
     ucp_ep_h ep;
     pid_t owner;

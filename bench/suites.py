@@ -57,7 +57,7 @@ def latency_rows(settings, tools):
 
 
 def tails_rows(settings, tools):
-    """The slow messages of a latency test; the reference's own tool does not tell them."""
+    """The slow messages of a latency test; the reference's own tool does not print them."""
     for transport in TRANSPORTS:
         for size in TAIL_SIZES:
             runs = {tool.name: Shared(tool_run(settings, tool, transport, "tag_lat", size))
@@ -228,7 +228,7 @@ def even_row(settings, tools, size):
 
 
 def rma_rows(settings, tools):
-    # Only our tool can be told to use memory of its own.
+    # Only our tool has an option to use memory of its own.
     ours = libraries_of(tools)
     own = ["--user-memory"]
     bare = {"shm": {"put": bare_source(settings, "bare_shm", (), SLICES),

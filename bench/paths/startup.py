@@ -28,7 +28,7 @@ PAGE = 4096
 
 
 def code_pages(path):
-    """How many pages of libucp's code a file of callgrind tells of."""
+    """How many pages of libucp's code a file of callgrind names."""
     objects, inside, pages = {}, False, set()
     with open(path, encoding="utf-8") as file:
         for line in file:

@@ -257,7 +257,8 @@ static unsigned num_children(unsigned number)
     return (first + TREE_CHILDREN <= num_workers) ? TREE_CHILDREN : (unsigned)(num_workers - first);
 }
 
-/* Leaves tell their parents; whoever has heard all its children tells its own; the root's answer goes down again. */
+/* Leaves notify their parents; whoever has heard all its children notifies its own; the root's answer goes down again.
+ * */
 static void begin_tree(unsigned number)
 {
     const unsigned children = num_children(number);

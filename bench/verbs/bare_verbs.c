@@ -3,13 +3,13 @@
  * Bare limits of a device of RDMA: libibverbs alone, one reliable connection between two processes, each with a device
  * (-d; the first one of the machine for both otherwise). -s bytes of each message:
  *   -k send      a message there and one back; inline where the device has room for that
- *   -k write     a write there and one back, of which the bytes in memory tell
+ *   -k write     a write there and one back, noticed by the bytes in memory
  *   -k read      a read, and its completion
  *   -k fadd      a fetch-and-add of 8 bytes, and its completion
  *   -k bw_send, bw_write, bw_read
  *                a trip is WINDOW messages, of which as many are still under way when the next trip begins
  *   -k rate      a trip is BATCH messages posted at once, of which one is signalled
- * Where the other side takes part, bench/bare tells half of a trip.
+ * Where the other side takes part, bench/bare prints half of a trip.
  */
 #define _GNU_SOURCE
 #include "bare.h"
@@ -276,7 +276,7 @@ static void open_ends(bool sleeps)
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
         cw_verbs_die("socketpair");
     }
-    /* Asked here, so that a machine without a device is told by its status. */
+    /* Asked here, so that a machine without a device learns it by its status. */
     int count = 0;
     struct ibv_device **found = ibv_get_device_list(&count);
     if (found == NULL || count == 0) {
@@ -299,15 +299,15 @@ static void start(bool is_ping)
         cw_verbs_receive(&side, 0, 0, size);
     }
     memset(side.memory + room, is_ping ? 0x55 : 0x77, size);
-    cw_verbs_tell(&side, &own);
+    cw_verbs_get_name(&side, &own);
     if (write(end, &own, sizeof(own)) != (ssize_t)sizeof(own) ||
         recv(end, &other, sizeof(other), MSG_WAITALL) != (ssize_t)sizeof(other)) {
-        cw_verbs_die("telling the other side");
+        cw_verbs_die("notifying the other side");
     }
     cw_verbs_connect(&side, &other);
     char ready = 0;
     if (write(end, &ready, 1) != 1 || recv(end, &ready, 1, MSG_WAITALL) != 1) {
-        cw_verbs_die("telling the other side");
+        cw_verbs_die("notifying the other side");
     }
 }
 

@@ -6,7 +6,7 @@
  *
  * Posts and polls are no functions of libibverbs but pointers in the opened device, which are replaced in the object
  * that ibv_open_device() returns. What goes by the interface of ibv_wr_start() and ibv_start_poll() is not counted:
- * `extended` tells that a queue for it was made.
+ * `extended` says that a queue for it was made.
  */
 #define _GNU_SOURCE
 #include <infiniband/verbs.h>
@@ -376,7 +376,7 @@ EXPORT void *dlsym(void *restrict handle, const char *restrict name)
     return real_dlsym(handle, name);
 }
 
-__attribute__((destructor)) static void tell(void)
+__attribute__((destructor)) static void print_counts(void)
 {
     const char *path = getenv("CW_VERBS_COUNT");
     char own[4096];

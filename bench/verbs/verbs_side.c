@@ -152,7 +152,7 @@ void cw_verbs_close(struct cw_verbs_side *side)
     munmap(side->memory, side->length);
 }
 
-void cw_verbs_tell(const struct cw_verbs_side *side, struct cw_verbs_name *name)
+void cw_verbs_get_name(const struct cw_verbs_side *side, struct cw_verbs_name *name)
 {
     memset(name, 0, sizeof(*name));
     name->gid = side->gid;

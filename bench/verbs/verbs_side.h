@@ -67,7 +67,7 @@ void cw_verbs_open(struct cw_verbs_side *side, const char *device, size_t length
 struct ibv_qp *cw_verbs_new_qp(struct cw_verbs_side *side);
 void cw_verbs_close(struct cw_verbs_side *side);
 
-void cw_verbs_tell(const struct cw_verbs_side *side, struct cw_verbs_name *name);
+void cw_verbs_get_name(const struct cw_verbs_side *side, struct cw_verbs_name *name);
 /* Takes side->qp from INIT to RTS; of a datagram queue pair `other` is not used. */
 void cw_verbs_connect(struct cw_verbs_side *side, const struct cw_verbs_name *other);
 /* The steps of it, 0 or an error number. A queue pair takes receives from INIT on; the other two are the halves of

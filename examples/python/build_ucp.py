@@ -19,7 +19,7 @@ import sysconfig
 import cffi
 from pycparser import c_ast, c_generator, c_parser
 
-# What the headers take from the system's. cffi knows these names; only the parser has to be told that they are types.
+# What the headers take from the system's. cffi knows these names; only the parser has to know that they are types.
 SYSTEM = "".join(f"typedef int {name};\n" for name in
                  "FILE size_t ssize_t socklen_t intptr_t uintptr_t uint8_t uint16_t uint32_t uint64_t".split())
 
@@ -39,7 +39,7 @@ ucp_datatype_t ucp_dt_make_contig(size_t size);
 
 
 def preprocessed(include):
-    """The text of the headers, without that of the system's: the line markers tell where each line is from."""
+    """The text of the headers, without that of the system's: the line markers say where each line is from."""
     ours = tuple(os.path.join(include, part, "") for part in ("ucp", "ucs"))
     command = [os.environ.get("CC", "cc"), "-E", "-I", include, "-D__attribute__(list)=", "-x", "c", "-"]
     text = subprocess.run(command, input="#include <ucp/api/ucp.h>\n", text=True, stdout=subprocess.PIPE, check=True)

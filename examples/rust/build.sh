@@ -12,7 +12,7 @@ lib=${3:-$(pkg-config --variable=libdir ucx)}
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 
-# Newer ones do so without being told.
+# Newer ones do so by themselves.
 usize=
 if "${BINDGEN:-bindgen}" --help | grep -q -e ' --size_t-is-usize'; then
     usize=--size_t-is-usize

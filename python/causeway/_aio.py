@@ -521,7 +521,7 @@ class Endpoint:
 
     async def close(self, *, force: bool = False) -> None:
         """Deliver what was sent and close; force: without delivering. That the peer closed first is no error: flush()
-        tells whether everything was delivered."""
+        returns whether everything was delivered."""
         try:
             answer = self._core.close(force)
             if answer is not None:

@@ -4,7 +4,7 @@
  *
  * The interpreter lock is held in every call and never given up, so a worker (thread mode SERIALIZED) is used by one
  * thread at a time whatever Python does. No Python code runs inside a callback of the library: callbacks put what
- * happened into lists of the worker, and cw_worker_drain() tells Python when the library has returned. Python may close
+ * happened into lists of the worker, and cw_worker_drain() calls Python when the library has returned. Python may close
  * anything there, so the lists refer to endpoints by their objects, never by handles.
  */
 #ifndef CW_PYTHON_CORE_H
@@ -30,7 +30,7 @@ typedef struct Child {
 
 typedef struct Request Request;
 
-/* Something that a callback was told. */
+/* What a callback was called with. */
 typedef struct Arrival {
     struct Arrival *next;
     enum { ARRIVAL_MESSAGE, ARRIVAL_CLIENT, ARRIVAL_FAILURE } kind;
@@ -56,7 +56,7 @@ typedef struct Worker {
     bool inside;         /* run() is under way, which looks at the lists again by itself. */
     bool direct;         /* No task is under way: those that waited make their next step at once. */
     bool ending;         /* ucp_worker_destroy() is under way. */
-    size_t told, posted; /* During run(): who was told something, and what they posted then. */
+    size_t called, posted; /* During run(): callbacks called, and what they posted then. */
     size_t exports;      /* Views of payloads that exist. */
     Child *children[3];  /* Listeners and clients; messages and endpoints; keys: in the order of their ends. */
     Request *pending;    /* Posted. */
@@ -179,7 +179,7 @@ bool cw_context_usable(const Context *context);
 bool cw_worker_usable(const Worker *worker);
 bool cw_worker_owned(const Worker *worker); /* For what frees: no exception; false: nothing may be done. */
 int cw_worker_drain(Worker *worker);
-void cw_worker_told(Worker *worker, Arrival *arrival);
+void cw_worker_called(Worker *worker, Arrival *arrival);
 void cw_worker_nudge(Worker *worker); /* After each call of the library that may have run callbacks. */
 void cw_child_add(Worker *worker, int order, Child *child);
 void cw_child_remove(Child *child);
@@ -202,6 +202,6 @@ Request *cw_request_new(Worker *worker, enum result kind, PyObject *buffer, bool
 PyObject *cw_request_posted(Request *request, ucs_status_ptr_t pointer, const char *what);
 PyObject *cw_request_waiter(Worker *worker, PyObject *unused);
 void cw_request_finish(Request *request, ucs_status_t status);
-bool cw_request_settle(Request *request); /* Outside of callbacks: frees what it used and tells who awaits it. */
+bool cw_request_settle(Request *request); /* Outside of callbacks: frees what it used and wakes who awaits it. */
 
 #endif

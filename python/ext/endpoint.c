@@ -82,7 +82,7 @@ static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
         arrival->kind   = ARRIVAL_FAILURE;
         arrival->status = status;
         arrival->owner  = Py_NewRef((PyObject *)self);
-        cw_worker_told(worker, arrival);
+        cw_worker_called(worker, arrival);
     }
 }
 

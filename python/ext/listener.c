@@ -14,7 +14,7 @@ static void on_client(ucp_conn_request_h handle, void *arg)
     arrival->kind   = ARRIVAL_CLIENT;
     arrival->client = handle;
     arrival->owner  = Py_NewRef(listener);
-    cw_worker_told(listener->worker, arrival);
+    cw_worker_called(listener->worker, arrival);
 }
 
 static void end_listener(Child *child)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Requests. One that is posted is kept alive by itself, with the buffer that it uses, until it is complete; the task
- * that awaits it is told by cw_worker_drain(). The library's request is given back there.
+ * that awaits it is woken by cw_worker_drain(). The library's request is given back there.
  *
  * A request is what asyncio calls a future-like object: a task that awaits it calls add_done_callback() with what makes
  * its next step. Where no task is under way (in a callback of the event loop) that step is made at once, which spares
@@ -161,7 +161,7 @@ PyObject *cw_request_posted(Request *request, ucs_status_ptr_t pointer, const ch
     return answer;
 }
 
-static void tell_soon(Request *request, PyObject *callback, PyObject *context)
+static void wake_soon(Request *request, PyObject *callback, PyObject *context)
 {
     PyObject *method   = PyObject_GetAttrString(request->worker->loop, "call_soon");
     PyObject *args     = method != NULL ? PyTuple_Pack(2, callback, request) : NULL;
@@ -181,12 +181,12 @@ static void tell_soon(Request *request, PyObject *callback, PyObject *context)
 }
 
 /* False: a step of the task raised what ends the program, and the exception is set. */
-static bool tell(Request *request, bool direct)
+static bool wake(Request *request, bool direct)
 {
     PyObject *callback = request->callback, *context = request->context;
     bool good = true;
 
-    request->worker->told++;
+    request->worker->called++;
 
     request->callback = NULL;
     request->context  = NULL;
@@ -195,7 +195,7 @@ static bool tell(Request *request, bool direct)
     }
     if (!direct || context == NULL || PyContext_Enter(context) != 0) {
         PyErr_Clear();
-        tell_soon(request, callback, context);
+        wake_soon(request, callback, context);
     } else {
         PyObject *answer = PyObject_CallOneArg(callback, (PyObject *)request);
         if (answer == NULL) { /* As the event loop does it with its callbacks. */
@@ -217,7 +217,7 @@ static bool tell(Request *request, bool direct)
     return good;
 }
 
-/* The caller has taken it out of the list of the done, whose reference ends here. False: as tell(). */
+/* The caller has taken it out of the list of the done, whose reference ends here. False: as wake(). */
 bool cw_request_settle(Request *request)
 {
     if (request->handle != NULL && request->worker->handle != NULL) {
@@ -225,7 +225,7 @@ bool cw_request_settle(Request *request)
     }
     request->handle = NULL;
     release(request);
-    bool good = tell(request, request->worker->direct);
+    bool good = wake(request, request->worker->direct);
     Py_DECREF(request);
     return good;
 }
@@ -282,7 +282,7 @@ static PyObject *request_set(Request *self, PyObject *value)
         *worker->done_end = (Request *)Py_NewRef(self);
         worker->done_end  = &self->next;
     } else {
-        tell(self, false);
+        wake(self, false);
     }
     Py_RETURN_NONE;
 }
@@ -310,7 +310,7 @@ static PyObject *request_cancel(Request *self, PyObject *args, PyObject *keyword
         Py_XSETREF(self->message, message == Py_None ? NULL : Py_XNewRef(message));
         if (self->kind == RESULT_VALUE) {
             self->done = true;
-            tell(self, false);
+            wake(self, false);
         } else if (!self->done) {
             if (!cw_worker_usable(self->worker)) {
                 self->cancelled = false;
@@ -333,7 +333,7 @@ static PyObject *request_add_done_callback(Request *self, PyObject *args, PyObje
     }
     context = context == Py_None ? NULL : context;
     if (settled(self)) {
-        tell_soon(self, callback, context);
+        wake_soon(self, callback, context);
     } else if (self->callback != NULL) {
         PyErr_SetString(PyExc_RuntimeError, "the operation is awaited already");
         return NULL;

@@ -59,7 +59,7 @@ void cw_child_remove(Child *child)
     }
 }
 
-void cw_worker_told(Worker *worker, Arrival *arrival)
+void cw_worker_called(Worker *worker, Arrival *arrival)
 {
     arrival->next        = NULL;
     *worker->arrived_end = arrival;
@@ -98,7 +98,7 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_leng
     if (header_length > 0) {
         memcpy(arrival->header, header, header_length);
     }
-    cw_worker_told(worker, arrival);
+    cw_worker_called(worker, arrival);
     if (length == 0 && !arrival->rendezvous) {
         return UCS_OK;
     }
@@ -106,7 +106,7 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_leng
     return UCS_INPROGRESS;
 }
 
-static void tell_message(Worker *worker, Arrival *arrival)
+static void deliver_message(Worker *worker, Arrival *arrival)
 {
     PyObject *id      = PyLong_FromUnsignedLong(arrival->id);
     PyObject *pair    = id != NULL ? PyDict_GetItemWithError(worker->handlers, id) : NULL; /* borrowed */
@@ -123,7 +123,7 @@ static void tell_message(Worker *worker, Arrival *arrival)
     Py_XDECREF(id);
 }
 
-static void tell_other(Arrival *arrival)
+static void deliver_other(Arrival *arrival)
 {
     PyObject *answer = NULL;
 
@@ -176,10 +176,10 @@ int cw_worker_drain(Worker *worker)
             worker->arrived_end = &worker->arrived;
         }
         if (arrival->kind == ARRIVAL_MESSAGE) {
-            tell_message(worker, arrival);
+            deliver_message(worker, arrival);
         } else {
-            worker->told++;
-            tell_other(arrival);
+            worker->called++;
+            deliver_other(arrival);
         }
         free(arrival);
     }
@@ -204,14 +204,14 @@ static int step(Worker *self)
 }
 
 /*
- * Progress while nothing happens, if it is worth it; as step(). Not where something was told and nothing posted for it:
- * then callbacks of the event loop have their turn.
+ * Progress while nothing happens, if it is worth it; as step(). Not where a callback was called and nothing posted for
+ * it: then callbacks of the event loop have their turn.
  */
 static int wait_for_more(Worker *self)
 {
     int some = 0;
 
-    if (self->patience == 0 || self->posted < self->told) {
+    if (self->patience == 0 || self->posted < self->called) {
         return 0;
     }
     if (self->skips > 0) {
@@ -269,7 +269,7 @@ static PyObject *worker_run(Worker *self, PyObject *direct)
     Py_INCREF(self);
     self->inside = true;
     self->direct = direct == Py_True;
-    self->told = self->posted = 0;
+    self->called = self->posted = 0;
     int armed                 = progress(self);
     self->inside              = false;
     self->direct              = false;

@@ -60,7 +60,7 @@ class Cancel(base.Pair):
         for _ in range(2):  # once more changes nothing
             sending.cancel()
             await asyncio.sleep(0.05)
-            self.assertFalse(sending.done())  # the receiver was told where the payload lies, and may read it
+            self.assertFalse(sending.done())  # the receiver knows where the payload lies, and may read it
             with self.assertRaises(BufferError):
                 payload.clear()
         self.assertEqual(await self.within(message.recv_into(bytearray(4 << 20))), 4 << 20)

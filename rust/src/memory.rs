@@ -107,7 +107,7 @@ impl Drop for Memory {
     }
 }
 
-/// What an endpoint knows of memory of its peer. Addresses are those that [`Memory::address`] tells there; what is not
+/// What an endpoint knows of memory of its peer. Addresses are those that [`Memory::address`] returns there; what is not
 /// within the memory is refused at the peer.
 ///
 /// ```no_run

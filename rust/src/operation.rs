@@ -103,7 +103,7 @@ unsafe fn end<B>(request: *mut c_void, result: Result<Received>, user_data: *mut
     unsafe { sys::ucp_request_free(request) };
     // Wakers and buffers are the program's, and no panic of theirs may pass through the library.
     if let Err(payload) = panic::catch_unwind(panic::AssertUnwindSafe(move || state.end(result))) {
-        mem::forget(payload); // It was told on standard error; its own end may panic.
+        mem::forget(payload); // It was printed on standard error; its own end may panic.
     }
 }
 

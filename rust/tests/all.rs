@@ -20,13 +20,13 @@ fn bytes(length: usize) -> Vec<u8> {
     (0..length).map(|i| (i * 7 + i / 251) as u8).collect()
 }
 
-/// A thread with a worker of its own, which a function drives until the test's end is told.
+/// A thread with a worker of its own, which a function drives until the end of the test.
 fn peer(serve: impl FnOnce(&Worker, mpsc::Receiver<()>) + Send + 'static) -> (Vec<u8>, impl FnOnce()) {
-    let (tell, address) = mpsc::channel();
+    let (sender, address) = mpsc::channel();
     let (stop, stopped) = mpsc::channel();
     let thread = thread::spawn(move || {
         let worker = all().worker().unwrap();
-        tell.send(worker.address().unwrap()).unwrap();
+        sender.send(worker.address().unwrap()).unwrap();
         serve(&worker, stopped);
     });
     (address.recv().unwrap(), move || {
@@ -271,16 +271,16 @@ fn streams_keep_order() {
 
 #[test]
 fn remote_memory_is_written_read_and_counted() {
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let (address, end) = peer(move |worker, stopped| {
         let memory = worker.context().map(10_000).unwrap();
-        tell.send((memory.address(), memory.key().unwrap())).unwrap();
+        sender.send((memory.address(), memory.key().unwrap())).unwrap();
         until(worker, &stopped);
         let mut word = [0u8; 8];
         memory.read(0, &mut word);
         assert_eq!(u64::from_ne_bytes(word), 77);
     });
-    let (base, key) = told.recv().unwrap();
+    let (base, key) = receiver.recv().unwrap();
     let worker = all().worker().unwrap();
     let endpoint = worker.connect(&address).unwrap();
     let remote = endpoint.remote_key(&key).unwrap();
@@ -426,7 +426,7 @@ fn an_endpoint_knows_its_peer_and_its_transports() {
 }
 
 #[test]
-fn an_orderly_close_is_told_from_a_death() {
+fn an_orderly_close_differs_from_a_death() {
     let (near, far, client, server) = match connected() {
         Some(all) => all,
         None => return,
@@ -564,19 +564,19 @@ fn a_worker_that_sleeps_is_woken() {
         set.store(true, std::sync::atomic::Ordering::SeqCst);
         waker.wake();
     });
-    let told = Cell::new(false);
-    struct Told<F>(F);
-    impl<F: FnMut(&mut std::task::Context<'_>) -> std::task::Poll<()> + Unpin> std::future::Future for Told<F> {
+    let polled = Cell::new(false);
+    struct Polled<F>(F);
+    impl<F: FnMut(&mut std::task::Context<'_>) -> std::task::Poll<()> + Unpin> std::future::Future for Polled<F> {
         type Output = ();
         fn poll(self: std::pin::Pin<&mut Self>, task: &mut std::task::Context<'_>) -> std::task::Poll<()> {
             (self.get_mut().0)(task)
         }
     }
-    worker.block_on(Told(|task: &mut std::task::Context<'_>| {
+    worker.block_on(Polled(|task: &mut std::task::Context<'_>| {
         if woken.load(std::sync::atomic::Ordering::SeqCst) {
             return std::task::Poll::Ready(());
         }
-        if !told.replace(true) {
+        if !polled.replace(true) {
             give.send(task.waker().clone()).unwrap();
         }
         std::task::Poll::Pending

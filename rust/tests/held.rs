@@ -38,7 +38,7 @@ fn catch<T>(action: impl FnOnce() -> T) -> Option<String> {
     Some(payload.downcast_ref::<&str>().map_or_else(String::new, |text| text.to_string()))
 }
 
-/// A buffer that does something when the crate asks for its bytes, and that tells when it is dropped.
+/// A buffer that does something when the crate asks for its bytes, and that records when it is dropped.
 struct Does<F> {
     bytes: Vec<u8>,
     action: RefCell<Option<F>>,
@@ -313,15 +313,15 @@ fn every_panic_of_handlers_but_the_first_is_dropped() {
     for _ in 0..3 {
         endpoint.send_message(1, "", "").detach();
     }
-    let mut told = Vec::new();
+    let mut caught = Vec::new();
     while calls.get() < 3 {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| worker.progress())) {
-            told.push(payload.downcast_ref::<&str>().copied());
+            caught.push(payload.downcast_ref::<&str>().copied());
             std::mem::forget(payload);
         }
     }
     worker.progress();
-    assert_eq!(told[0], Some("the first"));
+    assert_eq!(caught[0], Some("the first"));
 }
 
 #[test]
@@ -355,11 +355,11 @@ fn a_panic_of_a_listener_refuses_who_came() {
             worker.progress();
         }
     });
-    let mut told = None;
-    while told.is_none() {
-        told = catch(|| server.progress());
+    let mut caught = None;
+    while caught.is_none() {
+        caught = catch(|| server.progress());
     }
-    assert_eq!(told.as_deref(), Some("of the listener"));
+    assert_eq!(caught.as_deref(), Some("of the listener"));
     while !client.is_finished() {
         server.progress();
     }

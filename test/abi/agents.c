@@ -2,7 +2,7 @@
 /*
  * Agents as NIXL makes them: a context with the settings that it changes, workers of mode MULTI that a thread of the
  * agent progresses and sleeps on, metadata (address and packed keys) that travel beside, puts and gets with memory
- * handles, a flush and an active message that tells of them, endpoints that are closed by force, and peers that die in
+ * handles, a flush and an active message that announces them, endpoints that are closed by force, and peers that die in
  * the middle and return under their old name.
  */
 #define _GNU_SOURCE
@@ -301,7 +301,7 @@ static ucs_status_t await(ucs_status_ptr_t request)
     return status;
 }
 
-/* Moves the region in pieces and tells of it by a message; returns the first status that is no success. With
+/* Moves the region in pieces and announces it by a message; returns the first status that is no success. With
  * `victim` that process is killed in the middle. */
 static ucs_status_t move(struct agent *agent, struct remote *remote, int index, bool writes,
                          const struct notice *notice, pid_t victim)

@@ -244,8 +244,8 @@ static void jucx(void) /* NB-12, NB-15 .. NB-17, NB-28 */
     ucp_config_release(config);
     must(ucs_global_opts.log_component.log_level == UCS_LOG_LEVEL_INFO);
     ucs_log_push_handler(mercury_log);
-    jucx_log(UCS_LOG_LEVEL_INFO, "JUCX: %s", "told");
-    jucx_log(UCS_LOG_LEVEL_DEBUG, "JUCX: %s", "not told");
+    jucx_log(UCS_LOG_LEVEL_INFO, "JUCX: %s", "logged");
+    jucx_log(UCS_LOG_LEVEL_DEBUG, "JUCX: %s", "not logged");
     must(lines_of_ucx == 1);
     ucs_log_pop_handler();
     use_ucp(UCS_THREAD_MODE_MULTI);

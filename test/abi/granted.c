@@ -58,7 +58,7 @@ static void begin(void)
     ucp_lib_attr_t *library = GRANTED(ucp_lib_attr_t, field_mask, 0);
     ucp_context_attr_t *attributes;
     ucp_worker_params_t *parameters;
-    ucp_worker_attr_t *told;
+    ucp_worker_attr_t *attr;
     ucp_ep_params_t *to;
 
     must(ucp_lib_query(library) == UCS_OK);
@@ -74,15 +74,15 @@ static void begin(void)
     parameters = GRANTED(ucp_worker_params_t, thread_mode, UCP_WORKER_PARAM_FIELD_THREAD_MODE);
     parameters->thread_mode = UCS_THREAD_MODE_SINGLE;
     must(ucp_worker_create(context, parameters, &worker) == UCS_OK);
-    told = GRANTED(ucp_worker_attr_t, field_mask, 0);
-    must(ucp_worker_query(worker, told) == UCS_OK);
-    told = GRANTED(ucp_worker_attr_t, address_length, UCP_WORKER_ATTR_FIELD_ADDRESS);
-    must(ucp_worker_query(worker, told) == UCS_OK);
+    attr = GRANTED(ucp_worker_attr_t, field_mask, 0);
+    must(ucp_worker_query(worker, attr) == UCS_OK);
+    attr = GRANTED(ucp_worker_attr_t, address_length, UCP_WORKER_ATTR_FIELD_ADDRESS);
+    must(ucp_worker_query(worker, attr) == UCS_OK);
     to = GRANTED(ucp_ep_params_t, address, UCP_EP_PARAM_FIELD_REMOTE_ADDRESS);
-    to->address = told->address;
+    to->address = attr->address;
     must(ucp_ep_create(worker, to, &ep) == UCS_OK);
-    must(ucp_worker_address_query(told->address, GRANTED(ucp_worker_address_attr_t, field_mask, 0)) == UCS_OK);
-    ucp_worker_release_address(worker, told->address);
+    must(ucp_worker_address_query(attr->address, GRANTED(ucp_worker_address_attr_t, field_mask, 0)) == UCS_OK);
+    ucp_worker_release_address(worker, attr->address);
     must(ucp_ep_query(ep, GRANTED(ucp_ep_attr_t, field_mask, 0)) == UCS_OK);
     must(ucp_ep_query(ep, GRANTED(ucp_ep_attr_t, name, UCP_EP_ATTR_FIELD_NAME)) == UCS_OK);
 }

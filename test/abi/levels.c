@@ -4,7 +4,7 @@
  * GEN-5). Its structures have the sizes of that level, each ending where a page begins that may not be touched, so that
  * a read behind what the level has ends the program; and it says "not known" of a memory type by the number that its
  * header has.
- * Usage: levels MAJOR MINOR. Status 0: all worked, and the log told exactly the warnings that it must.
+ * Usage: levels MAJOR MINOR. Status 0: all worked, and the log has exactly the warnings that it must.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -243,7 +243,7 @@ static void leave(void)
     ucp_cleanup(context);
 }
 
-/* The lines of the log so far that warn or tell of errors. */
+/* The lines of the log so far that warn or report errors. */
 static int complaints(FILE *log)
 {
     char line[1024];

@@ -227,7 +227,7 @@ static ucs_status_t meet(struct side *side, struct side *peer)
 }
 
 /* Whether a call of ours that writes to this file said so. */
-static int tells(FILE *log, const char *sentence)
+static int has_line(FILE *log, const char *sentence)
 {
     char line[1024];
     int found = 0;
@@ -307,9 +307,9 @@ static void mixed(const char *ours, const char *other)
     must(meet(&original, &mine) == UCS_ERR_UNREACHABLE); /* well formed, and of nobody */
     must(log != NULL && out >= 0 && dup2(fileno(log), STDOUT_FILENO) >= 0);
     must(meet(&mine, &original) == UCS_ERR_UNREACHABLE);
-    must(tells(log, "was made by UCX, in its address format") && tells(log, "libucp.so.0"));
+    must(has_line(log, "was made by UCX, in its address format") && has_line(log, "libucp.so.0"));
     knock(&original, &mine);
-    must(tells(log, "it does not speak this protocol"));
+    must(has_line(log, "it does not speak this protocol"));
     must(dup2(out, STDOUT_FILENO) >= 0);
     talk(&mine, 1000);
     talk(&original, 1000);

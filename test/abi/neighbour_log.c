@@ -345,7 +345,7 @@ static void body_fatal(void)
     ucs_fatal_error_format("file.c", 3, "function", "it is %s", "over");
 }
 
-static void body_fatal_told(void)
+static void body_fatal_logged(void)
 {
     ucs_log_push_handler(end_with_7);
     body_fatal();
@@ -356,8 +356,8 @@ TEST(test_fatal_error) /* NB-20 */
     int status = status_of(body_fatal, NULL);
 
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-    status = status_of(body_fatal_told, NULL);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7); /* the message was told before */
+    status = status_of(body_fatal_logged, NULL);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7); /* the message was logged before */
 }
 
 TEST(test_level_names) /* NB-14, NB-27 */

@@ -37,10 +37,10 @@ def lists(options):
             with open(path, encoding="utf-8") as file:
                 found[path] = settings(file.read())
     if options.tool and os.path.exists(options.tool):
-        told = [subprocess.run([options.tool, flag], env=ORIGINAL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        texts = [subprocess.run([options.tool, flag], env=ORIGINAL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                text=True, check=False).stdout for flag in ("-v", "-ca")]
-        if "Causeway" not in told[0]:
-            found[options.tool] = settings(told[1])
+        if "Causeway" not in texts[0]:
+            found[options.tool] = settings(texts[1])
     return {where: pairs for where, pairs in found.items() if pairs}
 
 

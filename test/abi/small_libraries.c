@@ -170,7 +170,7 @@ TEST(test_helpers) /* NB-15, NB-17 .. NB-19, NB-26, NB-30 .. NB-32 */
     assert_int_equal(offsetof(ucs_memory_info_t, alloc_length), 16);
 }
 
-/* A process that was started anew tells the same number (NB-19). */
+/* A process that was started anew prints the same number (NB-19). */
 TEST(test_system_id_is_of_the_host)
 {
     unsigned long long theirs = 0;

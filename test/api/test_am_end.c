@@ -361,7 +361,7 @@ static void release_borrowed(struct cw_am_sink *sink)
 }
 
 /* AMR-15: what was not lent is given back, what may not be kept is kept: a line in the log each, and nothing else. */
-API_TEST(test_amr15_mistakes_are_told)
+API_TEST(test_amr15_mistakes_are_logged)
 {
     struct cw_am_sink *sink;
     char text[8192];

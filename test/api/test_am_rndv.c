@@ -101,7 +101,7 @@ API_TEST(test_amr36_fetch_later)
             assert_int_equal(cw_op_wait(pair, &fetch, "fetch"), UCS_OK);
             assert_int_equal(cw_op_wait(pair, &parked.send, "send"), UCS_OK);
             if (k != 2 || !cw_test_reference()) {
-                assert_int_equal(fetched, sizes[i]); /* AMR-32, OPA-12; 1.13 tells the size of the buffer */
+                assert_int_equal(fetched, sizes[i]); /* AMR-32, OPA-12; 1.13 reports the size of the buffer */
             }
             cw_pattern_check(in.data, sizes[i], sizes[i]);
             cw_buffer_check(&in);
@@ -257,7 +257,7 @@ static void count_callback(void *request, ucs_status_t status, size_t length, vo
     *(int *)user_data += status == UCS_OK; /* over TCP the last one is under way when the worker goes */
 }
 
-/* AMR-36: a receive of which progress has not told yet, when its worker goes; and one that nobody waits for. */
+/* AMR-36: a receive whose end progress has not reported yet, when its worker goes; and one that nobody waits for. */
 API_TEST(test_amr30_worker_ends_before_progress)
 {
     struct parked parked = park(pair, 1000);

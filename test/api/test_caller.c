@@ -39,8 +39,8 @@ API_TEST(test_abu23_buffer_changed_too_early)
     cw_pair_close(pair);
 }
 
-/* CFG-40: each device of a list that is not there is told of, unless the setting forbids it. */
-API_TEST(test_cfg40_absent_device_is_told)
+/* CFG-40: each device of a list that is not there is logged, unless the setting forbids it. */
+API_TEST(test_cfg40_absent_device_is_logged)
 {
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
     char text[8192];

@@ -508,7 +508,8 @@ static ucs_status_ptr_t post_given_up(ucp_ep_h ep, int kind, const char *data, s
     }
 }
 
-/* CLS-3: the callback of everything that waits comes once, also of what was on its way; the server is told once. */
+/* CLS-3: the callback of everything that waits comes once, also of what was on its way; the server's handler is called
+ * once. */
 CS_TEST(test_cls3_force_forgets_no_callback)
 {
     static const size_t length = 24u << 20;
@@ -564,7 +565,7 @@ CS_TEST(test_cls3_force_forgets_no_callback)
     free(data);
 }
 
-/* CLS-5: what was sent before an orderly close arrives, though the other side is told of the end. */
+/* CLS-5: what was sent before an orderly close arrives, though the other side learns of the end. */
 CS_TEST(test_cls5_the_last_messages_arrive)
 {
     static char data[200000];

@@ -94,7 +94,7 @@ API_TEST(test_r23_close_after_the_orderly_end_of_the_peer)
     static char data[100];
 
     cw_test_need_two_workers();
-    cw_test_skip_over_providers("udp:,sockets:", "it does not hold what a peer that does not read was told");
+    cw_test_skip_over_providers("udp:,sockets:", "it does not hold what was sent to a peer that does not read");
     for (int rounds = 0; rounds < 40; rounds++) {
         cw_pair_open(pair, NULL);
         cw_pair_ping(pair, 1);
@@ -114,7 +114,7 @@ API_TEST(test_r23_close_after_the_orderly_end_of_the_peer)
     }
 }
 
-/* Nothing is printed: programs that close any endpoint so, and then with a flush, are told by the status. */
+/* Nothing is printed: programs that close any endpoint so, and then with a flush, get a status. */
 API_TEST(test_cls2_force_is_refused_in_none_mode)
 {
     ucp_request_param_t param = cw_param_none();

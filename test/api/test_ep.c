@@ -17,7 +17,7 @@
 #else
 #define UNDER_SANITIZER false
 #endif
-/* Can be told to have memory at hand. */
+/* Can be set to have memory at hand. */
 #if defined(__GLIBC__)
 #define KNOWN_ALLOCATOR true
 #else

@@ -3,7 +3,7 @@
  * Endpoints with error handling, made by worker address, on which nothing is sent: they connect by themselves, from
  * progress, so that whoever only receives learns of its peer's death (ERR-2, ERR-3, ERR-4, ERR-11, ERR-19, EP-2, EP-7,
  * EP-12, EP-17, CLS-4, CLS-19, WAK-5). Those without error handling stay as cheap as they are. Flush of what was never
- * used tells whether somebody is there (FLU-2, FLU-4, FLU-5).
+ * used says whether somebody is there (FLU-2, FLU-4, FLU-5).
  */
 #define _GNU_SOURCE
 #include "harness.h"
@@ -46,9 +46,9 @@ static unsigned progress(ucp_worker_h worker)
     return count;
 }
 
-/* The modes that tell of a peer's end take turns: with one lane, or after the last one, FAILOVER does what PEER does
+/* The modes that report a peer's end take turns: with one lane, or after the last one, FAILOVER does what PEER does
  * (N22-81). */
-static ucp_err_handling_mode_t telling_mode(void)
+static ucp_err_handling_mode_t reporting_mode(void)
 {
 #if UCP_API_VERSION >= UCP_VERSION(1, 21)
     static unsigned number;
@@ -69,7 +69,7 @@ static void watched_open(struct watched *watched, ucp_worker_h worker, const voi
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                         UCP_EP_PARAM_FIELD_ERR_HANDLER;
     params.address = address;
-    params.err_mode = peer_mode ? telling_mode() : UCP_ERR_HANDLING_MODE_NONE;
+    params.err_mode = peer_mode ? reporting_mode() : UCP_ERR_HANDLING_MODE_NONE;
     params.err_handler.cb = note_failure;
     params.err_handler.arg = watched;
     assert_int_equal(ucp_ep_create(worker, &params, &watched->ep), UCS_OK);
@@ -102,7 +102,7 @@ static ucs_status_ptr_t recv_now(ucp_worker_h worker, uint64_t *value, ucp_tag_t
 
 /* ---- a peer that dies ---- */
 
-/* Tells its address, makes progress or none, and waits for its end, or for that of the test. */
+/* Sends its address, makes progress or none, and waits for its end, or for that of the test. */
 static int doomed(int fd, const char *argument)
 {
     struct cw_side side;
@@ -147,7 +147,7 @@ static void wait_for_failure(ucp_worker_h worker, const struct watched *watched,
             assert_int_equal(cw_fd_poll(cw_worker_efd(worker), CW_WAIT_S * 1000), 1);
         }
         if (cw_time_now_s() > deadline) {
-            fail_msg("the end of the peer was not told within %d s", CW_WAIT_S);
+            fail_msg("the end of the peer was not reported within %d s", CW_WAIT_S);
         }
     }
 }
@@ -168,7 +168,7 @@ enum when { BEFORE, CONNECTING, CONNECTED, WHENS };
 
 /* ERR-18: a peer whose death ends an open connection resets it; one that no connection reaches any more is silent.
  * UNREACHABLE is the answer of ucp_ep_create where no transport fits. */
-static void check_told(struct cw_side *side, struct watched *watched, enum when when)
+static void check_notified(struct cw_side *side, struct watched *watched, enum when when)
 {
     uint64_t value = 1;
 
@@ -207,7 +207,7 @@ API_TEST(test_err2_receiver_learns_of_a_death)
             cw_remote_kill(&remote);
         }
         wait_for_failure(pair->sides[0].worker, &watched, sleeps);
-        check_told(&pair->sides[0], &watched, when);
+        check_notified(&pair->sides[0], &watched, when);
         assert_int_equal(ucp_request_check_status(receive), UCS_INPROGRESS); /* ERR-9 */
         ucp_request_cancel(pair->sides[0].worker, receive);
         assert_int_equal(cw_worker_wait_request(pair->sides[0].worker, receive, "receive"), UCS_ERR_CANCELED);
@@ -223,9 +223,9 @@ static ucs_status_ptr_t flush_now(const struct watched *watched)
     return ucp_ep_flush_nbx(watched->ep, &param);
 }
 
-/* A device of RDMA in software tells of a death by silence, and has no descriptor for a connection. What the library
+/* A device of RDMA in software notices a death by silence, and has no descriptor for a connection. What the library
  * itself sent over it is known to have come only when a flush or a close has asked. */
-static bool is_told_by_silence(void)
+static bool is_detected_by_silence(void)
 {
     return cw_test_tls_has("rc");
 }
@@ -250,7 +250,7 @@ API_TEST(test_flu5_never_used_and_dead)
         assert_null(ucp_worker_flush_nbx(pair->sides[0].worker, &param));
         if (i >= 2) {
             connect_quietly(pair->sides[0].worker, false);
-            if (i % 2 && is_told_by_silence()) {
+            if (i % 2 && is_detected_by_silence()) {
                 wait_for_failure(pair->sides[0].worker, &watched, false);
             }
             assert_int_equal(watched.failures, i % 2); /* FLU-4: nobody was asked */
@@ -286,7 +286,7 @@ API_TEST(test_cls19_unused_to_a_still_peer)
         assert_int_equal(cw_process_fds(), fds); /* EP-2: progress connects, not the call */
         if (i >= 2) {
             connect_quietly(pair->sides[0].worker, false);
-            assert_true(cw_process_fds() > fds || is_told_by_silence());
+            assert_true(cw_process_fds() > fds || is_detected_by_silence());
         }
         assert_null(close_now(&watched, i % 2));
         for (struct cw_settling settling = cw_settling(); cw_settles(&settling);) {
@@ -385,7 +385,7 @@ API_TEST(test_flu5_never_used_and_alive)
         }
         settle(pair);
         flush = flush_now(&watched[i]);
-        if (is_told_by_silence() && UCS_PTR_IS_PTR(flush)) {
+        if (is_detected_by_silence() && UCS_PTR_IS_PTR(flush)) {
             assert_int_equal(cw_pair_wait(pair, flush, "flush"), UCS_OK);
             flush = flush_now(&watched[i]);
         }
@@ -469,7 +469,7 @@ API_TEST(test_wak5_made_before_a_sleep)
     free(address);
 }
 
-/* EP-7: both sides dial, all at once; each endpoint gets its partner, and no failure is told. */
+/* EP-7: both sides dial, all at once; each endpoint gets its partner, and no failure is reported. */
 API_TEST(test_ep7_all_dial_at_once)
 {
     struct watched watched[2][MANY];
@@ -526,7 +526,7 @@ API_TEST(test_err20_closed_while_it_connects)
             }
         }
         closing = close_now(&theirs, false);
-        assert_true(!UCS_PTR_IS_PTR(closing) || is_told_by_silence());
+        assert_true(!UCS_PTR_IS_PTR(closing) || is_detected_by_silence());
         if (UCS_PTR_IS_PTR(closing)) {
             assert_int_equal(cw_pair_wait(pair, closing, "close"), UCS_OK);
         }
@@ -541,7 +541,7 @@ API_TEST(test_err20_closed_while_it_connects)
     }
 }
 
-/* EP-12, EP-15: to oneself; and made inside a callback, which is told of another one's end. */
+/* EP-12, EP-15: to oneself; and made inside a callback, which reports another one's end. */
 API_TEST(test_ep12_to_oneself)
 {
     struct watched watched[3];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an endpoint tells about itself and its parameters: EP-5, EP-6, EP-16, EP-30..37, GEN-2..4, R24. */
+/* What an endpoint reports about itself and its parameters: EP-5, EP-6, EP-16, EP-30..37, GEN-2..4, R24. */
 #define _GNU_SOURCE
 #include "harness.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The endpoint for replies that a handler of active messages gets is the own one of that connection (EP-10, R21), and
- * stays that of this connection when the peer has gone (AMR-22), which its error handler is told. */
+ * stays that of this connection when the peer has gone (AMR-22), which its error handler reports. */
 #define _GNU_SOURCE
 #include "harness.h"
 
@@ -317,7 +317,7 @@ static ucs_status_t ask_for_the_end(void *arg, const void *header, size_t header
     return UCS_OK;
 }
 
-/* The program does not close a reply_ep, so only its error handler can tell that the peer has. */
+/* The program does not close a reply_ep, so only its error handler can notice that the peer has. */
 static void ends(struct cw_pair *pair, bool peer_mode)
 {
     struct lent lent = {.calls = 0};
@@ -355,7 +355,7 @@ static void ends(struct cw_pair *pair, bool peer_mode)
 API_TEST(test_end_of_a_lent_handle)
 {
     cw_test_need_two_workers();
-    cw_test_skip_reference("it tells nobody");
+    cw_test_skip_reference("it notifies nobody");
     ends(pair, true);
     ends(pair, false);
 }

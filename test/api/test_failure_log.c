@@ -19,7 +19,7 @@ enum { TEXT = 16384 };
 static const struct cw_pair_config config = {.features = UCP_FEATURE_TAG};
 static char text[TEXT];
 
-/* Connects, sends one message, and then ends as it was told. */
+/* Connects, sends one message, and then ends as asked. */
 static int run_peer(int fd, const char *how)
 {
     struct cw_side side;
@@ -88,7 +88,7 @@ static ucs_status_t end_of_peer(const char *how)
     return status;
 }
 
-API_TEST(test_a_death_is_told_once)
+API_TEST(test_a_death_is_logged_once)
 {
     const char *line;
 
@@ -97,7 +97,7 @@ API_TEST(test_a_death_is_told_once)
     /* A device learns of it by silence. */
     assert_int_equal(end_of_peer("dies"), cw_test_tls_has("rc") ? UCS_ERR_ENDPOINT_TIMEOUT : UCS_ERR_CONNECTION_RESET);
     if (cw_capture_count(text, "will not be handled") != 1) {
-        fail_msg("the death of a peer is told %d times, not once:\n%s", cw_capture_count(text, "will not be handled"),
+        fail_msg("the death of a peer is logged %d times, not once:\n%s", cw_capture_count(text, "will not be handled"),
                  text);
     }
     line = strstr(text, " WARN ");
@@ -121,7 +121,7 @@ API_TEST(test_an_orderly_end_is_not)
     assert_string_equal(text, "");
 }
 
-API_TEST(test_a_connection_that_fails_is_told)
+API_TEST(test_a_connection_that_fails_is_logged)
 {
     ucp_request_param_t param = cw_param_none();
     struct cw_side gone, side;

@@ -284,7 +284,7 @@ API_TEST(test_flu4_one_fails)
     own = (struct cw_target){.pair = pair, .address = (uintptr_t)region.base, .region = region};
     own.ep = cw_side_connect(pair->tx, pair->tx->worker, NULL);
     own.key = cw_region_key(&region, own.ep);
-    cw_target_tell(&lost, CW_ORDER_SILENT, 0, 0, 0);
+    cw_target_order(&lost, CW_ORDER_SILENT, 0, 0, 0);
     for (int i = 0; i < 20; i++) {
         post_put(&lost, data, 0, LENGTH);
         assert_int_equal(ucp_atomic_post(lost.ep, UCP_ATOMIC_POST_OP_ADD, 1, 8, lost.address, lost.key), UCS_OK);

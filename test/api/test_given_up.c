@@ -49,7 +49,7 @@ static void close_without_key(struct cw_target *target)
     if (target->servant == NULL) {
         cw_region_close(&target->region);
     } else {
-        cw_target_tell(target, CW_ORDER_DROP, 0, 0, 0);
+        cw_target_order(target, CW_ORDER_DROP, 0, 0, 0);
     }
 }
 

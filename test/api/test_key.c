@@ -310,8 +310,8 @@ API_TEST(test_key7_pointer_between_processes)
         }
         for (uint64_t i = 1; i < 100; i++) {
             __atomic_store_n(&local[i], i, __ATOMIC_RELEASE);
-            cw_target_tell(&target, CW_ORDER_AWAIT, 8 * i, i, 0);
-            cw_target_tell(&target, CW_ORDER_STORE, 8 * i, 1000 + i, 0);
+            cw_target_order(&target, CW_ORDER_AWAIT, 8 * i, i, 0);
+            cw_target_order(&target, CW_ORDER_STORE, 8 * i, 1000 + i, 0);
             assert_int_equal(__atomic_load_n(&local[i], __ATOMIC_ACQUIRE), 1000 + i);
         }
         cw_pattern_fill(local, LENGTH, 3);
@@ -342,7 +342,7 @@ API_TEST(test_key7_pointer_to_what_is_gone)
             if (killed) {
                 cw_servant_kill(&servant);
             } else {
-                cw_target_tell(&target, CW_ORDER_UNMAP, 0, 0, 0);
+                cw_target_order(&target, CW_ORDER_UNMAP, 0, 0, 0);
             }
             memset(local, 2, LENGTH);
             assert_int_equal(local[LENGTH - 1], 2);

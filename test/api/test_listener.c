@@ -556,10 +556,10 @@ CS_TEST(test_cs11_query_of_a_request)
     ucp_ep_attr_t ep_attr;
 
     cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
-    for (int tells = 0; tells < 2; tells++) {
+    for (int sends_id = 0; sends_id < 2; sends_id++) {
         memset(&params, 0xff, sizeof(params));
         params.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR;
-        params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER | (tells ? UCP_EP_PARAMS_FLAGS_SEND_CLIENT_ID : 0);
+        params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER | (sends_id ? UCP_EP_PARAMS_FLAGS_SEND_CLIENT_ID : 0);
         params.sockaddr.addr = (const struct sockaddr *)&listener.name;
         params.sockaddr.addrlen = sizeof(struct sockaddr_in);
         assert_int_equal(ucp_ep_create(cs_workers[1], &params, &couple.client), UCS_OK);
@@ -570,7 +570,7 @@ CS_TEST(test_cs11_query_of_a_request)
         assert_true(attr.client_id == UINT64_MAX); /* GEN-4 */
         attr.field_mask = UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ADDR | UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ID;
         assert_int_equal(ucp_conn_request_query(listener.requests[0], &attr), UCS_OK);
-        assert_true(attr.client_id == (tells ? 0x1234567890abcdefull : 0));
+        assert_true(attr.client_id == (sends_id ? 0x1234567890abcdefull : 0));
         couple.server = cs_accept(cs_workers[0], listener.requests[--listener.num_requests], NULL);
         cs_talk(couple.server, cs_workers[1], 8);
         memset(&ep_attr, 0xff, sizeof(ep_attr)); /* EP-30 */

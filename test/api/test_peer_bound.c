@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * UCX_PEER_MEMORY: what is announced up to the bound can be received in any order and as often as one likes; who
- * announces more loses the connection, and both sides are told (docs/reference/bounds.md).
+ * announces more loses the connection, and both sides are notified (docs/reference/bounds.md).
  */
 #include "harness.h"
 

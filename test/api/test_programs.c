@@ -251,7 +251,7 @@ static void turn_until(const volatile int *done)
     assert_true(*done != 0);
 }
 
-/* The status of what a call of the old kind returned, and the length that its callback was told. */
+/* The status of what a call of the old kind returned, and the length that its callback got. */
 static ucs_status_t outcome(ucs_status_ptr_t result, size_t *length)
 {
     struct area *area = result;

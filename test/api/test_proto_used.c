@@ -25,7 +25,7 @@ enum kind { TAG, AM, STREAM, PUT, GET, FADD, KINDS };
 static const unsigned counters[KINDS] = {CW_COUNT_TAG_SENT, CW_COUNT_AM_SENT,      CW_COUNT_STREAM_SENT,
                                          CW_COUNT_PUT_SENT, CW_COUNT_GET_RECEIVED, CW_COUNT_AMO_SENT};
 
-/* An operation, and what its events told. Lengths are unlike, so that they name operations. */
+/* An operation, and what its events recorded. Lengths are unlike, so that they name operations. */
 struct used {
     enum kind kind;
     enum cw_memory memory; /* of the other side: one-sided operations */
@@ -260,7 +260,7 @@ static void expect(const char *settings, const struct expected *rows, unsigned c
 
 #define EXPECT(settings, rows) expect(settings, rows, sizeof(rows) / sizeof((rows)[0]))
 
-API_TEST(test_trace_tells_ways_of_packets)
+API_TEST(test_trace_records_paths_of_packets)
 {
     static const struct expected tcp[] = {
         {{.kind = TAG, .length = 100}, ONE(CW_TRACE_COPIED)},
@@ -277,7 +277,7 @@ API_TEST(test_trace_tells_ways_of_packets)
     EXPECT("UCX_TLS=tcp", tcp);
 }
 
-API_TEST(test_trace_tells_ways_to_memory)
+API_TEST(test_trace_records_paths_to_memory)
 {
     static const struct expected mapped[] = {
         {{.kind = PUT, .memory = CW_MEMORY_ALLOCATED, .length = 102}, ONE(CW_TRACE_MAPPED)},

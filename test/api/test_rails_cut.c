@@ -92,7 +92,7 @@ static void finish(struct cw_pair *pair, struct cw_target *target, struct flight
     }
 }
 
-/* EP-32, N22-117: all lanes are told, into arrays that are longer than any endpoint has lanes, or shorter. */
+/* EP-32, N22-117: all lanes are reported, into arrays that are longer than any endpoint has lanes, or shorter. */
 API_TEST(test_ep32_n22_117_lanes)
 {
     struct cw_pair_config config = {.features = CW_RMA_FEATURES, .peer_mode = true};

@@ -254,7 +254,7 @@ API_TEST(test_req27_test_calls_agree)
     cw_pair_close(pair);
 }
 
-API_TEST(test_req28_query_tells_what_is_asked_for)
+API_TEST(test_req28_query_returns_what_is_asked_for)
 {
     ucp_request_param_t param = cw_param_none();
     ucp_request_attr_t attr;

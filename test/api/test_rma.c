@@ -481,7 +481,7 @@ API_TEST(test_rma9_owner_that_computes)
     cw_servant_start(&servant, pair);
     cw_target_open(&target, pair, &servant, CW_MEMORY_ALLOCATED, CW_MIB);
     cw_target_try(&target, 0);
-    cw_target_tell(&target, CW_ORDER_SILENT, 0, 0, 0);
+    cw_target_order(&target, CW_ORDER_SILENT, 0, 0, 0);
     for (uint64_t i = 1; i < 50; i++) {
         size_t length = i % 2 == 0 ? 8 : CW_MIB - 8;
 
@@ -495,7 +495,7 @@ API_TEST(test_rma9_owner_that_computes)
                                                         &param), "get without the owner"), UCS_OK);
         assert_int_equal(word, i);
     }
-    cw_target_tell(&target, CW_ORDER_LIVELY, 0, 0, 0);
+    cw_target_order(&target, CW_ORDER_LIVELY, 0, 0, 0);
     free(data);
     cw_target_close(&target);
     cw_servant_dismiss(&servant);
@@ -539,7 +539,7 @@ API_TEST(test_rma9_owner_comes_and_goes)
 
         cw_target_fill(&target, 0, sizeof(data), round);
         if (round % 2 == 0) {
-            cw_target_tell(&target, CW_ORDER_SILENT, 0, 0, 0);
+            cw_target_order(&target, CW_ORDER_SILENT, 0, 0, 0);
         }
         for (int i = 0; i < AT_ONCE; i++) {
             memset(data, 0xee, length);
@@ -552,7 +552,7 @@ API_TEST(test_rma9_owner_comes_and_goes)
         }
         assert_null(ucp_ep_flush_nbx(pair->tx->ep, &param));
         if (round % 2 == 0) {
-            cw_target_tell(&target, CW_ORDER_LIVELY, 0, 0, 0);
+            cw_target_order(&target, CW_ORDER_LIVELY, 0, 0, 0);
         }
         cw_target_check(&target, 0, length, round + 1);
     }
@@ -794,7 +794,7 @@ API_TEST(test_rma10_atomics_that_wait)
     cw_servant_start(&servant, pair);
     cw_target_open(&target, pair, &servant, CW_MEMORY_HEAP, CW_PAGE + MOST);
     for (uint64_t round = 1; round <= 2 && can_be_read(servant.remote.pid, target.address); round++) {
-        cw_target_tell(&target, CW_ORDER_SILENT, 0, 0, 0);
+        cw_target_order(&target, CW_ORDER_SILENT, 0, 0, 0);
         for (int i = 0; i < ATOMICS; i++) {
             fetch.reply_buffer = &replies[i];
             atomics[i] = ucp_atomic_op_nbx(target.ep, UCP_ATOMIC_OP_ADD, &one, 1, target.address, target.key, &fetch);
@@ -812,7 +812,7 @@ API_TEST(test_rma10_atomics_that_wait)
             }
             assert_int_equal(ucp_request_check_status(late), UCS_INPROGRESS);
         }
-        cw_target_tell(&target, CW_ORDER_LIVELY, 0, 0, 0);
+        cw_target_order(&target, CW_ORDER_LIVELY, 0, 0, 0);
         for (int i = 0; i < ATOMICS; i++) {
             assert_int_equal(cw_pair_wait(pair, atomics[i], "atomic"), UCS_OK);
         }
@@ -827,7 +827,7 @@ API_TEST(test_rma10_atomics_that_wait)
     cw_servant_dismiss(&servant);
 }
 
-/* N22-114: what only packets reach is accepted, told of, and canceled; mapped memory is reached as ever. */
+/* N22-114: what only packets reach is accepted, logged, and canceled; mapped memory is reached as ever. */
 API_TEST(test_n22_114_no_emulation)
 {
     ucp_request_param_t param = cw_param_none();

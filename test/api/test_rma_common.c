@@ -349,7 +349,7 @@ void cw_servant_start(struct cw_servant *servant, struct cw_pair *pair)
     pair->tx->ep = connect_watched(servant->remote.fd, pair->tx);
 }
 
-static void tell(struct cw_servant *servant, const struct message *message, struct answer *answer)
+static void pass(struct cw_servant *servant, const struct message *message, struct answer *answer)
 {
     /* While the servant looks without progress something may have to leave here; otherwise it gets the processor. */
     cw_fd_write(servant->remote.fd, message, sizeof(*message));
@@ -357,18 +357,18 @@ static void tell(struct cw_servant *servant, const struct message *message, stru
                message->order == CW_ORDER_AWAIT ? servant->pair->tx->worker : NULL);
 }
 
-uint64_t cw_servant_tell(struct cw_servant *servant, enum cw_order order, uint64_t a, uint64_t b, uint64_t c)
+uint64_t cw_servant_order(struct cw_servant *servant, enum cw_order order, uint64_t a, uint64_t b, uint64_t c)
 {
     struct message message = {.order = order, .region = servant->region, .a = a, .b = b, .c = c};
     static struct answer answer;
 
-    tell(servant, &message, &answer);
+    pass(servant, &message, &answer);
     return answer.value;
 }
 
 void cw_servant_dismiss(struct cw_servant *servant)
 {
-    cw_servant_tell(servant, CW_ORDER_QUIT, 0, 0, 0);
+    cw_servant_order(servant, CW_ORDER_QUIT, 0, 0, 0);
     cw_remote_join(&servant->remote);
 }
 
@@ -393,7 +393,7 @@ void cw_target_open(struct cw_target *target, struct cw_pair *pair, struct cw_se
         target->key = cw_region_key(&target->region, target->ep);
         return;
     }
-    tell(servant, &message, &answer);
+    pass(servant, &message, &answer);
     target->address = answer.value;
     target->number = answer.region;
     target->key = key_unpack(target->ep, answer.blob, answer.blob_length);
@@ -405,20 +405,20 @@ void cw_target_close(struct cw_target *target)
     if (target->servant == NULL) {
         cw_region_close(&target->region);
     } else {
-        cw_target_tell(target, CW_ORDER_DROP, 0, 0, 0);
+        cw_target_order(target, CW_ORDER_DROP, 0, 0, 0);
     }
 }
 
-uint64_t cw_target_tell(struct cw_target *target, enum cw_order order, uint64_t a, uint64_t b, uint64_t c)
+uint64_t cw_target_order(struct cw_target *target, enum cw_order order, uint64_t a, uint64_t b, uint64_t c)
 {
     target->servant->region = target->number;
-    return cw_servant_tell(target->servant, order, a, b, c);
+    return cw_servant_order(target->servant, order, a, b, c);
 }
 
 void cw_target_fill(struct cw_target *target, size_t offset, size_t length, uint64_t seed)
 {
     if (target->servant != NULL) {
-        cw_target_tell(target, CW_ORDER_FILL, offset, length, seed);
+        cw_target_order(target, CW_ORDER_FILL, offset, length, seed);
     } else {
         cw_pattern_fill(target->region.base + offset, length, seed);
     }
@@ -427,7 +427,7 @@ void cw_target_fill(struct cw_target *target, size_t offset, size_t length, uint
 void cw_target_set(struct cw_target *target, size_t offset, size_t length, int byte)
 {
     if (target->servant != NULL) {
-        cw_target_tell(target, CW_ORDER_SET, offset, length, (uint64_t)byte);
+        cw_target_order(target, CW_ORDER_SET, offset, length, (uint64_t)byte);
     } else {
         memset(target->region.base + offset, byte, length);
     }
@@ -436,7 +436,7 @@ void cw_target_set(struct cw_target *target, size_t offset, size_t length, int b
 ssize_t cw_target_find(struct cw_target *target, size_t offset, size_t length, uint64_t seed)
 {
     if (target->servant != NULL) {
-        return (ssize_t)cw_target_tell(target, CW_ORDER_FIND, offset, length, seed);
+        return (ssize_t)cw_target_order(target, CW_ORDER_FIND, offset, length, seed);
     }
     return cw_pattern_find(target->region.base + offset, length, seed);
 }
@@ -455,7 +455,7 @@ uint64_t cw_target_peek(struct cw_target *target, size_t offset)
     uint64_t value;
 
     if (target->servant != NULL) {
-        return cw_target_tell(target, CW_ORDER_PEEK, offset, 0, 0);
+        return cw_target_order(target, CW_ORDER_PEEK, offset, 0, 0);
     }
     memcpy(&value, target->region.base + offset, 8);
     return value;
@@ -464,7 +464,7 @@ uint64_t cw_target_peek(struct cw_target *target, size_t offset)
 void cw_target_store(struct cw_target *target, size_t offset, uint64_t value)
 {
     if (target->servant != NULL) {
-        cw_target_tell(target, CW_ORDER_STORE, offset, value, 0);
+        cw_target_order(target, CW_ORDER_STORE, offset, value, 0);
     } else {
         memcpy(target->region.base + offset, &value, 8);
     }

@@ -2,8 +2,8 @@
 /*
  * What the tests of memory, keys, remote access, atomics, flush and fence share: memory that is open to peers, and
  * targets. A target is memory that one reaches through an endpoint and a key; it lies in this process or in a second
- * one, the servant, which does with its memory what it is told and progresses while it waits for the next order, unless
- * told to be silent. A pair without endpoints of its own stays usable: everything goes through the target.
+ * one, the servant, which does with its memory what it is ordered and progresses while it waits for the next order,
+ * unless ordered to be silent. A pair without endpoints of its own stays usable: everything goes through the target.
  */
 #ifndef CW_API_TEST_RMA_COMMON_H
 #define CW_API_TEST_RMA_COMMON_H
@@ -90,7 +90,7 @@ int cw_servant_run(int fd, const char *argument);
 
 /* pair: its first side is opened here, with an endpoint in PEER mode whose failures are counted. */
 void cw_servant_start(struct cw_servant *servant, struct cw_pair *pair);
-uint64_t cw_servant_tell(struct cw_servant *servant, enum cw_order order, uint64_t a, uint64_t b, uint64_t c);
+uint64_t cw_servant_order(struct cw_servant *servant, enum cw_order order, uint64_t a, uint64_t b, uint64_t c);
 void cw_servant_dismiss(struct cw_servant *servant);
 void cw_servant_kill(struct cw_servant *servant);
 extern int cw_servant_failures;
@@ -119,7 +119,7 @@ void cw_target_check(struct cw_target *target, size_t offset, size_t length, uin
 uint64_t cw_target_peek(struct cw_target *target, size_t offset);
 void cw_target_store(struct cw_target *target, size_t offset, uint64_t value);
 /* Of a target that a servant has. */
-uint64_t cw_target_tell(struct cw_target *target, enum cw_order order, uint64_t a, uint64_t b, uint64_t c);
+uint64_t cw_target_order(struct cw_target *target, enum cw_order order, uint64_t a, uint64_t b, uint64_t c);
 /* Flushes the endpoint; the status. */
 ucs_status_t cw_target_flush(struct cw_target *target);
 /* Around a blocking call: the owner has to progress meanwhile if it is in this process. */

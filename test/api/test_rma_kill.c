@@ -115,7 +115,7 @@ static void killed(struct cw_pair *pair, enum cw_memory kind, bool silent, bool 
     cw_target_open(&target, pair, &servant, kind, LENGTH);
     cw_target_try(&target, 0);
     if (silent) {
-        cw_target_tell(&target, CW_ORDER_SILENT, 0, 0, 0);
+        cw_target_order(&target, CW_ORDER_SILENT, 0, 0, 0);
     }
     if (stopped) {
         kill(servant.remote.pid, SIGSTOP);
@@ -238,7 +238,7 @@ API_TEST(test_mem16_unmapped_meanwhile)
         for (int k = 0; k < 5 * (i % 3); k++) {
             cw_pair_progress(pair);
         }
-        cw_target_tell(&target, CW_ORDER_UNMAP, 0, 0, 0);
+        cw_target_order(&target, CW_ORDER_UNMAP, 0, 0, 0);
         for (int k = 0; k < OPS; k++) {
             if (k % KINDS != 6) { /* nobody receives the rendezvous */
                 (void)cw_op_wait(pair, &flight->ops[k], "operation on memory that was unmapped");

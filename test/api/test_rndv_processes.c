@@ -328,7 +328,7 @@ API_TEST_WITH(test_tag13_tag16_a_send_waits_for_progress_of_its_receiver, cw_tes
     dismiss(pair, &remote);
 }
 
-/* ERR-2, ERR-9: the second process is killed in the middle of a long message; the other one is told. */
+/* ERR-2, ERR-9: the second process is killed in the middle of a long message; the other one is notified. */
 static void killed_in_the_middle(struct cw_pair *pair, bool second_sends, int rounds, bool announced_only)
 {
     struct cw_op op = {0}, lonely = {0}, late = {0};

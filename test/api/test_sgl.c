@@ -182,10 +182,10 @@ API_TEST(test_n22_100_the_system_copies)
     for (size_t i = 0; i < 1000; i++) {
         add(lists, &target, from + i * CW_PAGE, i * CW_PAGE, CW_PAGE);
     }
-    cw_target_tell(&target, CW_ORDER_SILENT, 0, 0, 0);
+    cw_target_order(&target, CW_ORDER_SILENT, 0, 0, 0);
     move(&target, lists, false);
     cw_target_check(&target, 0, 1000 * CW_PAGE, 8);
-    cw_target_tell(&target, CW_ORDER_LIVELY, 0, 0, 0);
+    cw_target_order(&target, CW_ORDER_LIVELY, 0, 0, 0);
     free(from);
     free(lists);
     cw_target_close(&target);
@@ -656,7 +656,7 @@ API_TEST(test_n22_92_the_owner_unmapped)
     cw_servant_start(&servant, pair);
     cw_target_open(&targets[0], pair, &servant, CW_MEMORY_HEAP, CW_PAGE);
     cw_target_open(&targets[1], pair, &servant, CW_MEMORY_HEAP, CW_PAGE);
-    cw_target_tell(&targets[1], CW_ORDER_UNMAP, 0, 0, 0);
+    cw_target_order(&targets[1], CW_ORDER_UNMAP, 0, 0, 0);
     lists = lists_new();
     add(lists, &targets[0], to, 0, 100);
     add(lists, &targets[1], to + 100, 0, 100);

@@ -63,7 +63,7 @@ static void fan_close(struct cw_pair *pair, struct fan *fan)
     cw_pair_close(pair);
 }
 
-/* Data have arrived, although poll was not asked: a tag message behind them tells. */
+/* Data have arrived, although poll was not asked: a tag message behind them shows it. */
 static void arrive(struct cw_pair *pair, ucp_ep_h tx, const void *data, size_t length)
 {
     struct cw_op send = {0}, recv = {0};

@@ -57,7 +57,7 @@ static void count(uint64_t number, const uint64_t *arguments)
     board->pushes += sends && !(flags & MSG_MORE);
 }
 
-/* The child: returns when it may not, when it is told to stop, or when the program has gone. */
+/* The child: returns when it may not, when it is ordered to stop, or when the program has gone. */
 static void trace(pid_t pid)
 {
     struct __ptrace_syscall_info info;

@@ -492,11 +492,11 @@ static int race_receiver(int fd, const char *argument)
     lone.sides[0] = side;
     lone.tx = lone.rx = &lone.sides[0];
     for (int round = 0; round < RACE_ROUNDS; round++) {
-        struct cw_op recv = {0}, told = {0};
+        struct cw_op recv = {0}, verdict_op = {0};
 
-        cw_op_recv(&told, side.worker, &verdict, sizeof(verdict), RACE_VERDICT | (uint64_t)round, CW_TAG_ALL);
+        cw_op_recv(&verdict_op, side.worker, &verdict, sizeof(verdict), RACE_VERDICT | (uint64_t)round, CW_TAG_ALL);
         if (round % KINDS == MUST_CANCEL) {
-            assert_int_equal(cw_op_wait(&lone, &told, "verdict"), UCS_OK);
+            assert_int_equal(cw_op_wait(&lone, &verdict_op, "verdict"), UCS_OK);
             assert_int_equal((ucs_status_t)verdict, UCS_ERR_CANCELED);
         } else if (round % KINDS != MUST_MATCH) {
             spin(side.worker, &random);
@@ -504,7 +504,7 @@ static int race_receiver(int fd, const char *argument)
         memset(in, 0x33, sizeof(in));
         cw_op_recv(&recv, side.worker, in, sizeof(in), (ucp_tag_t)round, CW_TAG_ALL);
         if (round % KINDS != MUST_CANCEL) {
-            assert_int_equal(cw_op_wait(&lone, &told, "verdict"), UCS_OK);
+            assert_int_equal(cw_op_wait(&lone, &verdict_op, "verdict"), UCS_OK);
         }
         if ((ucs_status_t)verdict == UCS_OK) {
             assert_int_equal(cw_op_wait(&lone, &recv, "matched receive"), UCS_OK);
@@ -544,7 +544,7 @@ API_TEST(test_cancel_against_match)
     pair->tx = pair->rx = &pair->sides[0];
     pair->tx->ep = cw_fd_connect(remote.fd, pair->tx, NULL);
     for (int round = 0; round < RACE_ROUNDS; round++) {
-        struct cw_op send = {0}, tell = {0};
+        struct cw_op send = {0}, verdict_op = {0};
 
         cw_pattern_fill(out, race_length(round), (uint64_t)round);
         send_with(&send, pair, out, race_length(round), (ucp_tag_t)round, true);
@@ -554,8 +554,8 @@ API_TEST(test_cancel_against_match)
         }
         verdict = (uint64_t)cw_op_wait(pair, &send, "send");
         counts[(ucs_status_t)verdict != UCS_OK]++;
-        cw_op_send(&tell, pair->tx->ep, &verdict, sizeof(verdict), RACE_VERDICT | (uint64_t)round);
-        assert_int_equal(cw_op_wait(pair, &tell, "verdict"), UCS_OK);
+        cw_op_send(&verdict_op, pair->tx->ep, &verdict, sizeof(verdict), RACE_VERDICT | (uint64_t)round);
+        assert_int_equal(cw_op_wait(pair, &verdict_op, "verdict"), UCS_OK);
         cw_fd_read(remote.fd, &byte, 1, pair->tx->worker);
     }
     cw_fd_barrier(remote.fd, pair->tx->worker);

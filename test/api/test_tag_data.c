@@ -367,7 +367,7 @@ API_TEST(test_opa11_memory_type_host_and_unknown)
     cw_pair_close(pair);
 }
 
-/* Many big messages of one tag in flight at once, received last first: fragments must be told apart (Traps TAG). */
+/* Many big messages of one tag in flight at once, received last first: fragments must not be confused (Traps TAG). */
 static void interleaved(struct cw_pair *pair, bool expected, size_t length)
 {
     enum { COUNT = 8 };

@@ -212,7 +212,7 @@ API_TEST(test_wrk4_callbacks_reenter_without_deadlock)
     cw_pair_close(pair);
 }
 
-/* A progress thread that sleeps on the fd while this thread sends and is told by callbacks only (ucxx, NIXL). */
+/* A progress thread that sleeps on the fd while this thread sends and is notified by callbacks only (ucxx, NIXL). */
 struct progress_thread {
     ucp_worker_h worker;
     int efd;
@@ -279,7 +279,7 @@ API_TEST(test_wrk3_wak20_sleeping_progress_thread)
         ucp_tag_recv_nbx(pair->rx->worker, &in, sizeof(in), 1, CW_TAG_ALL, &param);
         param.op_attr_mask = 0;
         send = ucp_tag_send_nbx(pair->tx->ep, &out, sizeof(out), 1, &param);
-        ucp_worker_signal(pair->tx->worker); /* an op posted while the thread sleeps: its owner is told so */
+        ucp_worker_signal(pair->tx->worker); /* an op posted while the thread sleeps: its owner is woken */
         while (__atomic_load_n(&done, __ATOMIC_ACQUIRE) <= i) {
             if (cw_time_now_s() > deadline) {
                 fail_msg("Round %d: the progress threads did not finish it", i);

@@ -272,7 +272,7 @@ API_TEST(test_wrk11_print_info)
     free(text);
 }
 
-/* WRK-6, LOG-4: a request that was never freed is told of, unless the worker was made with the flag. */
+/* WRK-6, LOG-4: a request that was never freed is logged, unless the worker was made with the flag. */
 API_TEST(test_wrk6_requests_never_freed)
 {
     ucp_request_param_t param = cw_param_none();

@@ -311,7 +311,7 @@ static int finish(struct batch *batch)
     return atomic_load(&batch->failed);
 }
 
-static int tell(ucp_ep_h ep, unsigned id, const void *data, size_t length)
+static int send_message(ucp_ep_h ep, unsigned id, const void *data, size_t length)
 {
     struct batch batch;
     ucp_request_param_t param;
@@ -452,7 +452,7 @@ static int serve(int fd, int agent)
             for (int slot = 0; slot < DESCRIPTORS; slot += 2) {
                 check_slot(&memory, agent, slot, round);
             }
-            CHECK(tell(reply, VERIFIED, &round, sizeof(round)) == 0);
+            CHECK(send_message(reply, VERIFIED, &round, sizeof(round)) == 0);
             round = (round + 1) % (ROUNDS + 2);
         }
     }
@@ -513,7 +513,7 @@ static void *move(void *argument)
     (void)move_once(work, NULL);
     if (work->until_failure) {
         if (work->thread == 0) {
-            (void)tell(targets[1].ep, LAST_WORDS, NULL, 0);
+            (void)send_message(targets[1].ep, LAST_WORDS, NULL, 0);
         }
         while (move_once(work, &targets[1]) == 0) {
         }
@@ -522,7 +522,7 @@ static void *move(void *argument)
         struct note note = {.round = work->round[i], .thread = work->thread};
 
         CHECK(flush(targets[i].ep) == 0);
-        CHECK(tell(targets[i].ep, NOTE, &note, sizeof(note)) == 0);
+        CHECK(send_message(targets[i].ep, NOTE, &note, sizeof(note)) == 0);
     }
     return NULL;
 }
@@ -588,7 +588,7 @@ static void drive(const int *fds, const pid_t *pids)
     run_round(rounds, 0);
     for (int i = 0; i < TARGETS; i++) {
         CHECK(atomic_load(&targets[i].failures) == 0);
-        CHECK(tell(targets[i].ep, END, NULL, 0) == 0);
+        CHECK(send_message(targets[i].ep, END, NULL, 0) == 0);
         CHECK(waitpid(pids[2 * i], &status, 0) == pids[2 * i] && WIFEXITED(status) && WEXITSTATUS(status) == 0);
         leave(&targets[i], 0);
         unmap_memory(&targets[i].local);

@@ -58,7 +58,7 @@ def names_of_hosts(work, hosts):
 
 
 def launcher(mpi, agent, hosts):
-    """What mpirun is told of the hosts."""
+    """What mpirun gets for the hosts."""
     if mpi == "mpich":
         return ["-launcher", "rsh", "-launcher-exec", agent, "-hosts", ",".join(hosts)]
     slots = ",".join(host + ":8" for host in hosts)

@@ -30,7 +30,7 @@ static void check_message(const MPI_Status *status, int tag, int i)
     CHECK(filled(buffer, sizes[i], tag + i));
 }
 
-/* A probe tells the size and leaves the message where it is. */
+/* A probe returns the size and leaves the message where it is. */
 static void receive_probed(int tag, int blocking, int any)
 {
     MPI_Status status;

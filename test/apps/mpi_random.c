@@ -21,7 +21,7 @@ struct message {
     unsigned seed;
 };
 
-/* One request and what it belongs to. Of a receive of anything only the status tells which message it is. */
+/* One request and what it belongs to. Of a receive of anything only the status says which message it is. */
 struct flight {
     MPI_Request request;
     unsigned char *memory;

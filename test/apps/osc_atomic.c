@@ -182,7 +182,7 @@ static void spin_lock(MPI_Win window, unsigned char *base, MPI_Datatype type)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* A queue of waiters: who comes puts itself behind the last, who leaves tells the next. Words of the window: 0 the tail
+/* A queue of waiters: who comes puts itself behind the last, who leaves wakes the next. Words of the window: 0 the tail
  * (at rank 0), 8 whether this rank still waits, 16 who is next. Numbers are ranks plus one. */
 static void queue_lock(MPI_Win window, int64_t *base)
 {

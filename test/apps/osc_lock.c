@@ -111,7 +111,7 @@ static void one_flush(MPI_Win window, int target, int which)
     }
 }
 
-/* After a flush a message tells the target to look, with lock_all held by everybody all the time. */
+/* After a flush a message asks the target to read, with lock_all held by everybody all the time. */
 static void flushes(MPI_Win window, unsigned char *base)
 {
     enum { LENGTH = 3000 };

@@ -9,7 +9,7 @@ list.
 io_demo is a storage server of requests by active messages or by tags, which checks what it reads (-q); it runs on our
 libraries alone, as do the examples ucp_hello_world and ucp_client_server, which are compiled first. ucx_perftest
 borrows much from the reference's libucs and libuct: it gets those of the system beside our libucp. --all runs a long
-list instead of the one for every day. docs/use/mpi.md tells what cannot pass on any library. With the directory of the
+list instead of the one for every day. docs/use/mpi.md says what cannot pass on any library. With the directory of the
 system's libucp.so.0 as DIRECTORY the program runs on the system's.
 
 Status: 0, 77 when the package is missing, 1 for a failure. The programs must have loaded our libucp (LD_DEBUG).
@@ -75,7 +75,7 @@ def free_port():
 
 
 def wait_for_listener(port, server, end):
-    """Until somebody listens there, as /proc/net tells: a connection of ours would be taken for the client."""
+    """Until somebody listens there, as /proc/net says: a connection of ours would be taken for the client."""
     wanted = re.compile(r"^ *\d+: [0-9A-F]+:%04X [0-9A-F]+:0000 0A " % port, re.MULTILINE)
     while server.poll() is None and time.monotonic() < end:
         if wanted.search(run.read("/proc/net/tcp") + run.read("/proc/net/tcp6")):
@@ -114,7 +114,7 @@ def play(options, case):
         time.sleep(0.01)
     states = [process.poll() for process in processes]
     if None in states:
-        run.tell_what_hangs(os.path.realpath(options.program))
+        run.print_what_hangs(os.path.realpath(options.program))
     run.kill_all()
     said = "".join("--- %s\n%s" % (os.path.basename(log), run.read(log)) for log in logs)
     wanted = STATUSES.get(case, STATUSES.get(options.name, [0, 0]))
@@ -124,7 +124,7 @@ def play(options, case):
     if complaint is not None and case not in STATUSES:
         return complaint.group(), said
     if SUCCESS.get(options.name, "") not in said and case not in STATUSES:
-        return "the client tells no success", said
+        return "the client reports no success", said
     return None, said
 
 

@@ -42,7 +42,7 @@ PR_SET_CHILD_SUBREAPER = 36
 LIBRARY = re.compile(r"calling init: (/\S*/(libuc[pstm]\.so)[^\s]*)")
 BACKTRACE_LINES = 150
 
-# docs/use/mpi.md tells what each is for.
+# docs/use/mpi.md says what each is for.
 OPENMPI = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-mca", "mpi_yield_when_idle", "1",
            "-mca", "pml", "ucx", "-mca", "pml_ucx_tls", "any", "-mca", "pml_ucx_devices", "any",
            "-mca", "opal_common_ucx_tls", "any", "-mca", "opal_common_ucx_devices", "any"]
@@ -153,7 +153,7 @@ def used_libraries(program, directory, lib):
     return found
 
 
-def tell_what_hangs(program):
+def print_what_hangs(program):
     for pid in descendants():
         try:
             if os.path.realpath(os.readlink("/proc/%d/exe" % pid)) != program:
@@ -162,7 +162,7 @@ def tell_what_hangs(program):
             continue
         print("--- process %d" % pid)
         if shutil.which("gdb") is None:
-            print(read("/proc/%d/stack" % pid) or "(without gdb there is nothing to tell)")
+            print(read("/proc/%d/stack" % pid) or "(without gdb there is nothing to print)")
             continue
         try:
             trace = subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt 25"], text=True,
@@ -225,7 +225,7 @@ def run(options, program, env, names):
         print(read(log))
         print("FAILED: the program hangs: it has not ended within %d seconds. What its processes do:" %
               options.seconds)
-        tell_what_hangs(program)
+        print_what_hangs(program)
     kill_all()
     return status, read(log), used_libraries(program, options.directory, options.lib)
 

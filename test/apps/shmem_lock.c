@@ -42,7 +42,7 @@ int main(void)
     }
     shmem_barrier_all();
     CHECK(rank != ranks - 1 || guarded[0][0] == ranks * ROUNDS / 2 + ranks * (ROUNDS / 4));
-    /* One holds it: all others are told so at once. */
+    /* One holds it: all others are refused at once. */
     if (rank == 0) {
         shmem_set_lock(&locks[1]);
     }

@@ -38,7 +38,7 @@ static void fences(int blocking)
     free(bytes);
 }
 
-/* After quiet a third one is told to look at the second. */
+/* After quiet a third one is asked to read the second. */
 static void quiets(void)
 {
     int next = (rank + 1) % ranks, after = (rank + 2) % ranks, before = (rank + ranks - 2) % ranks;

@@ -21,7 +21,7 @@ What fails is run once more on the system's libucp.so.0: a failure is ours only 
     --jobs N           how many programs run at a time
     --under COMMAND    what starts each program, such as nice
     --yield            processes that wait let others run (yielding.c), so that four of them pass on two processors
-    --seconds N        the time limit of a program for which its list tells none
+    --seconds N        the time limit of a program for which its list has none
     --journal FILE     what has been run is written there, and is not run again with the same file
     --stop N           begin no test when N seconds have gone by; status 3, to go on with the same journal
 
@@ -207,7 +207,7 @@ def outcome(options, test):
     if reason is not None:
         return "left out", reason
     if key in options.done:
-        return options.done[key], "(told before)"
+        return options.done[key], "(printed before)"
     if time.monotonic() > options.end:
         return "later", ""
     word, output = tried(options, test)

@@ -216,7 +216,7 @@ ucs_status_t actor_close_ep(struct actor *actor, struct actor_peer *peer, bool f
     ucs_status_ptr_t request;
 
     (void)actor;
-    peer->ep = peer->reply_ep = NULL; /* no more failure is to be told */
+    peer->ep = peer->reply_ep = NULL; /* no more failure is expected */
     request = ucp_ep_close_nbx(ep, &param);
     if (closing != NULL) {
         *closing = UCS_PTR_IS_PTR(request) ? request : NULL;

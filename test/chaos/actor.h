@@ -89,7 +89,7 @@ struct actor {
     ucp_worker_h worker;
     int efd;
     bool sleeps;
-    bool closing;               /* failures are not expected to be told any more */
+    bool closing;               /* no more failures are expected */
     uint64_t random;
     unsigned kinds;             /* bit mask of those to be tried */
     ucp_mem_h regions[2];

@@ -98,7 +98,8 @@ void cw_log_mark(void)
 
 void cw_check_served(unsigned lines)
 {
-    lines += strstr(cw_log_last(), "were suppressed") != NULL; /* of earlier connections, told when a second is over */
+    lines +=
+        strstr(cw_log_last(), "were suppressed") != NULL; /* of earlier connections, logged when a second is over */
     if (cw_log_lines() > lines_before + lines) {
         (void)fprintf(stderr, "the last of %u lines: %s\n", cw_log_lines() - lines_before, cw_log_last());
     }

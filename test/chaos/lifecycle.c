@@ -183,7 +183,7 @@ static void settle(void)
     }
 }
 
-/* Waits while the condition tells that something is missing. */
+/* Waits while the condition says that something is missing. */
 static void wait_while(int (*missing)(void *), void *argument, const char *what)
 {
     uint64_t start = cw_now_ns(), now;

@@ -354,7 +354,7 @@ static void on_error(void *arg, ucp_ep_h which, ucs_status_t status)
 {
     (void)arg;
     (void)which;
-    (void)status; /* the operations tell */
+    (void)status; /* the operations report it */
 }
 
 /* Reads the peer's address, a line of hexadecimal digits. */

@@ -122,7 +122,7 @@ class Side:
                                         stderr=subprocess.STDOUT)
         self.address = self.process.stdout.readline()
 
-    def tell(self, address):
+    def set_address(self, address):
         self.process.stdin.write(address)
         self.process.stdin.flush()
 
@@ -156,9 +156,9 @@ def pair(program, libs, tls, first, refused, settings=None):
         used = used_library(side.process)
         if used is None or os.path.dirname(used) != os.path.realpath(libs[name]):
             sys.exit("the library in use is %s, not one of %s" % (used, libs[name]))
-    sides[0].tell(sides[1].address)
+    sides[0].set_address(sides[1].address)
     if not refused:
-        sides[1].tell(sides[0].address)
+        sides[1].set_address(sides[0].address)
     return [side.end() for side in sides]
 
 
@@ -168,10 +168,10 @@ def talk(program, libs, tls, first):
 
 def refuse(program, libs, tls, first):
     """The side that answers says why, and neither side takes harm."""
-    (begun, told), (answered, said) = pair(program, libs, tls, first, True)
+    (begun, first_log), (answered, second_log) = pair(program, libs, tls, first, True)
     reason = r"version \d+ of the protocol|(no|not a) (handshake|greeting) of this protocol|another version"
-    why = re.search(reason, told + said)
-    return begun == 0 and "REFUSED" in told and answered == 0 and "NOTHING CAME" in said and why is not None
+    why = re.search(reason, first_log + second_log)
+    return begun == 0 and "REFUSED" in first_log and answered == 0 and "NOTHING CAME" in second_log and why is not None
 
 
 def secret(program, libs, trees, first):
@@ -185,9 +185,9 @@ def secret(program, libs, trees, first):
         if sized["new"] == sized["old"]:
             return all(status == 0 and "TALKED" in output
                        for status, output in pair(program, libs, "tcp", first, False, settings))
-        (begun, told), (answered, said) = pair(program, libs, "tcp", first, True, settings)
-    ours, theirs = (told, said) if first == "new" else (said, told)
-    return (begun == 0 and "REFUSED" in told and answered == 0 and "NOTHING CAME" in said and
+        (begun, first_log), (answered, second_log) = pair(program, libs, "tcp", first, True, settings)
+    ours, theirs = (first_log, second_log) if first == "new" else (second_log, first_log)
+    return (begun == 0 and "REFUSED" in first_log and answered == 0 and "NOTHING CAME" in second_log and
             "it is of release 1.0" in ours and
             re.search(r"protect connections otherwise|protection of connections differs", theirs) is not None)
 

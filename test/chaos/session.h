@@ -10,10 +10,10 @@
 
 enum session_outcome {
     SESSION_GOOD = 0,  /* all of it, and right */
-    SESSION_ERROR,     /* an error was told, and everything ended */
-    SESSION_SILENT,    /* nothing ended and no error was told within the time of patience */
-    SESSION_WRONG,     /* wrong data, told to be right */
-    SESSION_STUCK,     /* an error was told, and something has not ended all the same */
+    SESSION_ERROR,     /* an error was reported, and everything ended */
+    SESSION_SILENT,    /* nothing ended and no error was reported within the time of patience */
+    SESSION_WRONG,     /* wrong data, reported as right */
+    SESSION_STUCK,     /* an error was reported, and something has not ended all the same */
     SESSION_CRASH,     /* a process ended by a signal, or otherwise than by its own will */
     SESSION_OUTCOMES
 };

@@ -33,7 +33,7 @@ struct cm {
     int other;                  /* socket to the other process */
 };
 
-static void tell(const struct cm *cm, const void *data, size_t length)
+static void send_bytes(const struct cm *cm, const void *data, size_t length)
 {
     cw_check(write(cm->other, data, length) == (ssize_t)length);
 }
@@ -50,7 +50,7 @@ static void join(struct cm *cm)
 
     cw_party_open(&cm->party, UCP_FEATURE_TAG);
     (void)cw_party_address(&cm->party, bytes);
-    tell(cm, bytes, sizeof(bytes));
+    send_bytes(cm, bytes, sizeof(bytes));
     hear(cm, bytes, sizeof(bytes));
     params.address = (const ucp_address_t *)bytes;
     cw_check(ucp_ep_create(cm->party.worker, &params, &cm->party.ep) == UCS_OK);
@@ -147,7 +147,7 @@ static uint64_t finish(struct cm *cm, ucs_status_ptr_t request)
 }
 
 /* As long as the other one needs. */
-static void serve_until_told(struct cm *cm)
+static void serve_until_ordered(struct cm *cm)
 {
     struct pollfd item = {.fd = cm->other, .events = POLLIN};
     char byte;
@@ -173,10 +173,10 @@ static void holder(int other, int sends)
         }
         hide();
         (void)finish(&cm, post(&cm, pages, sends));
-        serve_until_told(&cm);
+        serve_until_ordered(&cm);
         cw_check(pages[0] == (sends ? 0x44 : 0x66) && pages[LENGTH - 1] == (sends ? 0x44 : 0x66));
         if (round >= ROUNDS - 2) {
-            tell(&cm, "x", 1);
+            send_bytes(&cm, "x", 1);
             cw_party_close(&cm.party);
         }
     }
@@ -217,7 +217,7 @@ static void body(void *argument)
         memset(data, 0x66, sizeof(data));
         longest[round] = finish(&cm, post(&cm, data, sends));
         cw_check(data[0] == (sends ? 0x66 : 0x44) && data[LENGTH - 1] == (sends ? 0x66 : 0x44));
-        tell(&cm, "x", 1);
+        send_bytes(&cm, "x", 1);
         if (round >= ROUNDS - 2) {
             hear(&cm, &byte, 1);
             cw_party_close(&cm.party);

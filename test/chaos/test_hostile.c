@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A hostile client that speaks the wire format: every packet id, with headers of every kind of wrong (and some right),
- * in every state of a connection, at a worker's TCP port and at a listener. It repeats numbers that it was told: ids of
- * operations under way, tokens, addresses. The process lives, only the connection of the hostile one is lost, another
- * client is served on, memory beside what is exposed is neither changed nor told. -n: packets of each kind.
+ * in every state of a connection, at a worker's TCP port and at a listener. It repeats numbers that it was given: ids
+ * of operations under way, tokens, addresses. The process lives, only the connection of the hostile one is lost,
+ * another client is served on, memory beside what is exposed is neither changed nor sent. -n: packets of each kind.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>

@@ -213,8 +213,8 @@ static void run_steps(struct actor *actor, size_t steps)
     }
 }
 
-/* A device of RDMA tells of a death by silence (ERR-3), where the system tells of it for sockets and shared memory. */
-static bool is_told_by_silence(void)
+/* A device of RDMA notices a death by silence (ERR-3), where the system reports it for sockets and shared memory. */
+static bool is_detected_by_silence(void)
 {
     const char *tls = getenv("UCX_TLS");
 
@@ -226,7 +226,7 @@ static void check_failure(const struct actor_peer *peer, const struct victim *vi
 {
     bool good = peer->failure == UCS_ERR_CONNECTION_RESET;
 
-    if (is_told_by_silence()) {
+    if (is_detected_by_silence()) {
         good = good || peer->failure == UCS_ERR_ENDPOINT_TIMEOUT;
     }
     if (victim->script.early) {
@@ -279,7 +279,7 @@ static void await_end(struct actor *actor, struct actor_peer *peer, struct victi
         if (victim->closing != NULL && ucp_request_check_status(victim->closing) != UCS_INPROGRESS) {
             status = ucp_request_check_status(victim->closing);
             cw_check(status == UCS_OK || status == UCS_ERR_CONNECTION_RESET || status == UCS_ERR_CANCELED ||
-                        victim->script.early || (is_told_by_silence() && status == UCS_ERR_ENDPOINT_TIMEOUT));
+                        victim->script.early || (is_detected_by_silence() && status == UCS_ERR_ENDPOINT_TIMEOUT));
             ucp_request_free(victim->closing);
             victim->closing = NULL;
         }

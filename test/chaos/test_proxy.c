@@ -246,7 +246,7 @@ static enum session_outcome one_session(uint64_t seed, enum damage damage)
     double end = cw_now_s() + 12 * SESSION_PATIENCE_S + SESSION_MEETING_S;
     struct cw_process client, server;
     char argument[16];
-    bool over, told = false;
+    bool over, reported = false;
     size_t places;
     int port;
 
@@ -264,8 +264,8 @@ static enum session_outcome one_session(uint64_t seed, enum damage damage)
     do {
         proxy_round(&proxy);
         over = look(&client, &of_client);
-        if (over && !told) {
-            told = shutdown(server.fd, SHUT_WR) == 0;
+        if (over && !reported) {
+            reported = shutdown(server.fd, SHUT_WR) == 0;
         }
         if (cw_now_s() > end) {
             fprintf(stderr, "seed %llu: the session has no end\n", (unsigned long long)seed);

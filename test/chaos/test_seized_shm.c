@@ -28,7 +28,7 @@ static uint64_t soon(void)
     return cw_now_ns() + SOON_S * UINT64_C(1000000000);
 }
 
-static void tell(int fd)
+static void notify(int fd)
 {
     cw_check(write(fd, "x", 1) == 1);
 }
@@ -92,7 +92,7 @@ static void attack(int address_to, int word_to)
         }
     } while (ucp_worker_arm(party.worker) != UCS_OK);
     seize(first);
-    tell(word_to);
+    notify(word_to);
     for (;;) {
         (void)pause();
     }
@@ -359,13 +359,13 @@ static void body_client_is_full(void *argument)
         (void)ucp_worker_progress(two.client.worker);
     }
     leave_no_more_than(0);
-    tell(pipe_to[1]);
+    notify(pipe_to[1]);
     cw_check(cw_party_wait(&two.client, NULL, request) == UCS_OK);
     cw_check(cw_log_lines() == 0);
     cw_check(kill(pid, SIGKILL) == 0 && waitpid(pid, &status, 0) == pid);
 }
 
-/* The server can accept a connection, and has no room for its memory. Both tell, and the client fails. */
+/* The server can accept a connection, and has no room for its memory. Both log it, and the client fails. */
 static void body_server_is_full(void *argument)
 {
     struct cw_party client, server;

@@ -35,7 +35,7 @@ struct machine {
     int efd;
     int peer;                       /* socket to the other process */
     pid_t pid;                      /* of that */
-    ucs_status_t status;            /* what the error handler was told */
+    ucs_status_t status;            /* what the error handler got */
 };
 
 static void command(const char *format, int number)
@@ -46,7 +46,7 @@ static void command(const char *format, int number)
     cw_check(system(text) == 0);
 }
 
-static void tell(const struct machine *machine, const void *data, size_t length)
+static void send_bytes(const struct machine *machine, const void *data, size_t length)
 {
     cw_check(write(machine->peer, data, length) == (ssize_t)length);
 }
@@ -60,7 +60,7 @@ static void meet(const struct machine *machine)
 {
     char byte = 'x';
 
-    tell(machine, &byte, 1);
+    send_bytes(machine, &byte, 1);
     hear(machine, &byte, 1);
 }
 
@@ -184,7 +184,7 @@ static void join(struct machine *machine)
     char bytes[1024] = {0};
 
     (void)cw_party_address(&machine->party, bytes);
-    tell(machine, bytes, sizeof(bytes));
+    send_bytes(machine, bytes, sizeof(bytes));
     hear(machine, bytes, sizeof(bytes));
     params.field_mask |= UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
     params.address = (const ucp_address_t *)bytes;
@@ -379,7 +379,7 @@ static void waiting_second(struct machine *machine)
 
     cw_check(ucp_listener_create(machine->party.worker, &params, &listener) == UCS_OK);
     cw_check(ucp_listener_query(listener, &attr) == UCS_OK);
-    tell(machine, &((struct sockaddr_in *)&attr.sockaddr)->sin_port, sizeof(in_port_t));
+    send_bytes(machine, &((struct sockaddr_in *)&attr.sockaddr)->sin_port, sizeof(in_port_t));
     while (request == NULL) {
         (void)ucp_worker_progress(machine->party.worker);
     }

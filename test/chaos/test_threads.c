@@ -125,7 +125,7 @@ static ucs_status_t asked(void *arg, const void *header, size_t header_length, v
     return UCS_OK;
 }
 
-/* Serves until it is told to go, or killed. false: the parent is gone. */
+/* Serves until it is ordered to go, or killed. false: the parent is gone. */
 static bool serve(int fd, ucp_context_h context, unsigned char pattern)
 {
     ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,

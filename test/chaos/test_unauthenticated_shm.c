@@ -522,8 +522,8 @@ CHILD_TEST(test_memory_goes)
     cw_hostile_end();
 }
 
-/* The server answers synchronous messages into a ring whose consumer tells nonsense. Memory next to the ring would show
- * a sanitizer, or a crash, when it was written to. */
+/* The server answers synchronous messages into a ring whose consumer publishes nonsense. Memory next to the ring would
+ * show a sanitizer, or a crash, when it was written to. */
 CHILD_TEST(test_counters)
 {
     struct cw_wire_tag_sync header = {.tag = htole64(0x777), .sync_id = htole64(1)};

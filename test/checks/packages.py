@@ -74,7 +74,7 @@ OF_LINKING = re.compile(r"-(?:fsanitize=|l|static|shared|m|B|specs=|pthread|rdyn
 
 
 def parts_of_programs(build):
-    """What the linker opens for each kind of program: the compiler is told to link an empty one as noisily."""
+    """What the linker opens for each kind of program: the compiler is asked to link an empty one as noisily."""
     kinds = set()
     for line in output("ninja", "-C", build, "-t", "commands").splitlines():
         words = re.sub(r"^.*?&& ", "", line).split(" && ")[0].split()

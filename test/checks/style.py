@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The style that a program can see.
 
-Sources: an SPDX line first (behind #! where there is one), then in src/ a comment of at most 15 lines that tells what
+Sources: an SPDX line first (behind #! where there is one), then in src/ a comment of at most 15 lines that says what
 the file is for; at most 120 columns; no tabs, no blanks at the ends of lines, a line feed at the end and no blank line
 before it; in C and Python no conditional operator within another. Everywhere: no marks of unfinished work, and no paths
 that only one machine has.
 In src/ nothing ends the program, installs signal handlers or runs before main; style.txt lists the exceptions (PATH
 NAME REASON), and one that nobody needs any more is an error. Where src/ moves the bytes of programs, what may be long
 is copied by base/bytes.h, which knows where memcpy is slow; memcpy and memmove are for constant lengths, for what two
-ends tell each other when they asked, and for what style.txt lists with its length.
+ends exchange on demand, and for what style.txt lists with its length.
 """
 
 import ast
@@ -33,7 +33,7 @@ FORBIDDEN = [
     (re.compile(r"\b(signal|sigaction|sigprocmask|raise)\s*\("), "signals belong to the program"),
     (re.compile(r"\b(con|de)structor\b"), "runs outside of calls; do it at the first call that needs it"),
     (re.compile(r"\b(system|popen|fork|vfork)\s*\("), "starts processes"),
-    (re.compile(r"\b(sprintf|vsprintf|gets)\s*\("), "cannot be told the size of its target"),
+    (re.compile(r"\b(sprintf|vsprintf|gets)\s*\("), "cannot know the size of its target"),
 ]
 
 MOVES_BYTES = tuple("src/%s/" % name for name in ("mem", "proto", "tag", "am", "stream", "rma", "rndv", "access", "msg",
@@ -60,7 +60,7 @@ def check_source(path, text, complaints):
     if path.startswith("src/") and path.endswith((".c", ".h")):
         head = head_lines(text)
         if head is None:
-            complaints.append("%s: no comment below the SPDX line tells what the file is for" % path)
+            complaints.append("%s: no comment below the SPDX line says what the file is for" % path)
         elif head > MAX_HEAD:
             complaints.append("%s: the comment at the head has %d lines, more than %d" % (path, head, MAX_HEAD))
     for number, line in enumerate(lines):

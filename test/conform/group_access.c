@@ -283,7 +283,7 @@ RIG_TEST(test_atomics)
     bench_end(&bench);
 }
 
-/* Puts that nobody is told of are there when a flush ends. */
+/* Puts without a notification are there when a flush ends. */
 RIG_TEST(test_flush)
 {
     struct bench bench;
@@ -588,7 +588,7 @@ static void end_fetches(struct bench *bench, enum end how)
         cw_end_close(bench->ends[0]);
         return;
     }
-    if (how == ABANDON && connect->watch != NULL) { /* nobody tells the peer */
+    if (how == ABANDON && connect->watch != NULL) { /* nobody notifies the peer */
         connect->watch(bench->ends[1]->conn);
     }
     if (how == ABANDON) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Flush, and the end of connections: nothing that was taken is lost, everybody is told once. */
+/* Flush, and the end of connections: nothing that was taken is lost, everybody is notified once. */
 #include <string.h>
 
 #include "rig.h"

@@ -336,7 +336,7 @@ static void get(int fd, void *data, size_t length)
     cw_check(recv(fd, data, length, MSG_WAITALL) == (ssize_t)length, "the other process ended");
 }
 
-/* Tells its address and that of its memory, then progresses; on a word answers what its memory begins with. */
+/* Sends its address and that of its memory, then progresses; on a word answers what its memory begins with. */
 static void run_child(struct cw_rig *rig, int fd)
 {
     uint64_t address = address_of(theirs);

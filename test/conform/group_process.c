@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two processes: the second one is forked before anything is opened and speaks to the first over a socket only to tell
+ * Two processes: the second one is forked before anything is opened and speaks to the first over a socket only to send
  * its address and to keep in step. It dies in all the ways in which processes die.
  */
 #include <signal.h>

@@ -199,7 +199,7 @@ static void on_dry(void *owner)
 {
     struct cw_side *side = owner;
 
-    cw_check(inside_progress, "dry is told outside of progress");
+    cw_check(inside_progress, "dry is reported outside of progress");
     side->dry++;
 }
 

@@ -983,7 +983,7 @@ static struct send *next_of(const struct qp *qp)
     return send;
 }
 
-/* Carries out the next request, if that is possible, or tells the sender of the oldest one. */
+/* Carries out the next request, if that is possible, or notifies the sender of the oldest one. */
 static void carry_one(struct qp *qp)
 {
     struct send *send = next_of(qp);

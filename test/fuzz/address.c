@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     ucp_worker_h worker = fuzz_worker("self,shm,tcp");
     struct cw_address address;
-    uint8_t *blob, *told;
+    uint8_t *blob, *reported;
     struct cw_path path;
     size_t length;
 
@@ -36,16 +36,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     blob = malloc(length); /* exactly as long as it says, for the sanitizer */
     fuzz_check(blob != NULL);
     memcpy(blob, data + 1, length);
-    told = blob + CW_ADDRESS_AT_LENGTH;
+    reported = blob + CW_ADDRESS_AT_LENGTH;
     if (!(data[0] & 1)) {
         blob[0] = 0x20;
         blob[CW_ADDRESS_AT_UID + 8] = 0xff;
         memcpy(blob + CW_ADDRESS_AT_MAGIC, CW_ADDRESS_MAGIC, 3);
-        told[0] = (uint8_t)length;
-        told[1] = (uint8_t)(length >> 8);
+        reported[0] = (uint8_t)length;
+        reported[1] = (uint8_t)(length >> 8);
         sum_up(blob, length);
-    } else if ((told[0] | ((size_t)told[1] << 8)) > length) {
-        told[0] = told[1] = 0; /* the caller promises that all of it can be read */
+    } else if ((reported[0] | ((size_t)reported[1] << 8)) > length) {
+        reported[0] = reported[1] = 0; /* the caller promises that all of it can be read */
     }
     if (cw_address_decode(blob, &address) == UCS_OK) {
         fuzz_check(address.length <= length);

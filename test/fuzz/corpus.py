@@ -3,7 +3,7 @@
 """The inputs from which the fuzzers begin: a file for each target, an input on each line.
 
 A line is a name and the bytes in hexadecimal digits; `-` stands for no bytes. Inputs that were written by hand have a
-name that tells what they are, and come first. Those that a fuzzer found are named by the beginning of their SHA-1.
+name that says what they are, and come first. Those that a fuzzer found are named by the beginning of their SHA-1.
 
     corpus.py unpack FILE DIRECTORY     an input becomes a file of the directory, as libFuzzer wants it
     corpus.py pack DIRECTORY FILE       the files of a directory become the lines of FILE

@@ -115,7 +115,7 @@ static inline void moves(struct cw_pair *pair, const char *from, char *to, uint6
 static struct cw_wire_rndv_chunk lie;
 static unsigned lies_from; /* the chunk with which the lies begin */
 
-static inline int tell_lie(struct cw_conn *conn, struct cw_wire_rndv_chunk *packet)
+static inline int send_lie(struct cw_conn *conn, struct cw_wire_rndv_chunk *packet)
 {
     (void)conn;
     if (arrived[CW_PACKET_RNDV_CHUNK] > lies_from) {

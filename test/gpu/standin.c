@@ -680,7 +680,7 @@ static size_t narrow_of(const struct range *range)
     return (range->kind == DEVICE) ? standin.narrow : 0;
 }
 
-static void tell(const struct range *range, int attribute, void *data)
+static void get_attribute(const struct range *range, int attribute, void *data)
 {
     switch (attribute) {
     case CUDA_POINTER_CONTEXT:
@@ -735,7 +735,7 @@ int cuPointerGetAttributes(unsigned count, int *attributes, void **data, cuda_pt
     ENTER();
     range = standin_find(ptr);
     for (i = 0; i < count; i++) {
-        tell(range, attributes[i], data[i]);
+        get_attribute(range, attributes[i], data[i]);
     }
     return standin_leave(CUDA_OK);
 }

@@ -66,8 +66,8 @@ unsigned standin_events(void);
 unsigned standin_opened(void);
 /* Mapped memory, of this process or of another one, that has not been unmapped. */
 unsigned standin_mapped(void);
-/* From now on the driver tells of allocations of cuMemAlloc that so many bytes less at either end belong to them, as if
- * they were parts of larger ones: they begin within a page. */
+/* From now on the driver reports of allocations of cuMemAlloc that so many bytes less at either end belong to them, as
+ * if they were parts of larger ones: they begin within a page. */
 void standin_narrow(size_t bytes);
 /* The next allocation gets the addresses of the one that was freed last, if it fits. */
 void standin_reuse_addresses(void);

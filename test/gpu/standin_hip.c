@@ -123,7 +123,7 @@ int hipDrvPointerGetAttributes(unsigned count, int *attributes, void **data, cud
     for (i = 0; i < count && ready == CUDA_OK; i++) {
         switch (attributes[i]) {
         case CUDA_POINTER_CONTEXT:
-            standin_die("HIP does not tell contexts of addresses");
+            standin_die("HIP does not report contexts of addresses");
         case CUDA_POINTER_MEMORY_TYPE:
             pthread_mutex_lock(&standin.mutex);
             *(unsigned *)data[i] = type_of(standin_find(ptr));

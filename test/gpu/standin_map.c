@@ -2,7 +2,7 @@
 /*
  * The stand-in's mapped allocations. A handle stands for a piece of memory, which lives as long as a handle or a
  * mapping of it does, in this process or another one. A piece lies in a memfd, which is also what an exported
- * descriptor is; a page behind the bytes tells that it is a piece. Mapped memory is of use only to the device that was
+ * descriptor is; a page behind the bytes marks it as a piece. Mapped memory is of use only to the device that was
  * allowed to access it, and has no handle for legacy IPC. The memfd stands for a dma-buf as well, of a whole allocation
  * or piece.
  */

@@ -16,14 +16,14 @@
 
 /* ---- hostile chunks ---- */
 
-static int tell_twice(struct cw_conn *conn, struct cw_wire_rndv_chunk *packet)
+static int send_twice(struct cw_conn *conn, struct cw_wire_rndv_chunk *packet)
 {
     __real_cw_op_packet(conn, CW_PACKET_RNDV_CHUNK, packet, sizeof(*packet));
     return 1;
 }
 
 /* One chunk more than may wait for the receiver, whose device is slow. */
-static int tell_more(struct cw_conn *conn, struct cw_wire_rndv_chunk *packet)
+static int send_more(struct cw_conn *conn, struct cw_wire_rndv_chunk *packet)
 {
     if (arrived[CW_PACKET_RNDV_CHUNK] == 1) {
         standin_delay(200000000, 0);
@@ -82,17 +82,17 @@ TEST_WITH(test_chunks_that_cannot_be, setup, teardown)
     for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
         for (lies_from = 0; lies_from <= 2; lies_from += 2) {
             lie = lies[i];
-            breaks(state, tell_lie, NULL);
+            breaks(state, send_lie, NULL);
         }
     }
     cut = 1;
     breaks(state, NULL, NULL);
-    breaks(state, tell_twice, NULL);
-    breaks(state, tell_more, NULL);
+    breaks(state, send_twice, NULL);
+    breaks(state, send_more, NULL);
 }
 
 /* More bytes than the message has left, in a chunk that has them. */
-static int tell_too_much(struct cw_conn *conn, struct cw_wire_rndv_chunk *packet)
+static int send_too_much(struct cw_conn *conn, struct cw_wire_rndv_chunk *packet)
 {
     (void)conn;
     if (le64toh(packet->offset) > 0) {
@@ -109,7 +109,7 @@ API_TEST_WITH(test_bytes_beyond_the_message, setup, teardown)
     cw_pair_open(pair, &config);
     memset(scratch, 0x55, LENGTH);
     standin_peek(to, scratch, LENGTH);
-    change_chunk = tell_too_much;
+    change_chunk = send_too_much;
     received = move_some(pair, from, to, (128 << 10) + 100, &sent);
     assert_true(received != UCS_OK || sent != UCS_OK);
     change_chunk = NULL;
@@ -128,7 +128,7 @@ API_TEST_WITH(test_a_chunk_that_is_not_there, setup, teardown)
     ucs_status_t sent;
 
     cw_pair_open(pair, &config);
-    change_chunk = tell_lie;
+    change_chunk = send_lie;
     for (lies_from = 0; lies_from < CHUNKS; lies_from++) {
         forget_counts();
         lie = (struct cw_wire_rndv_chunk){.chunk = 1000000};
@@ -150,7 +150,7 @@ API_TEST_WITH(test_a_chunk_that_is_not_there, setup, teardown)
 
 static struct cw_wire_rndv_taken taken_lie;
 
-static int tell_taken_lie(struct cw_conn *conn, struct cw_wire_rndv_taken *packet)
+static int send_taken_lie(struct cw_conn *conn, struct cw_wire_rndv_taken *packet)
 {
     (void)conn;
     packet->send_id = htole64(le64toh(packet->send_id) + taken_lie.send_id);
@@ -159,13 +159,13 @@ static int tell_taken_lie(struct cw_conn *conn, struct cw_wire_rndv_taken *packe
     return 1;
 }
 
-static int tell_taken_twice(struct cw_conn *conn, struct cw_wire_rndv_taken *packet)
+static int send_taken_twice(struct cw_conn *conn, struct cw_wire_rndv_taken *packet)
 {
     __real_cw_op_packet(conn, CW_PACKET_RNDV_TAKEN, packet, sizeof(*packet));
     return 1;
 }
 
-static int tell_done_early(struct cw_conn *conn, struct cw_wire_rndv_taken *packet)
+static int send_done_early(struct cw_conn *conn, struct cw_wire_rndv_taken *packet)
 {
     const struct cw_wire_rndv_done done = {.send_id = packet->send_id};
 
@@ -192,10 +192,10 @@ TEST_WITH(test_takings_that_cannot_be, setup, teardown)
 
     for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
         taken_lie = lies[i];
-        breaks(state, NULL, tell_taken_lie);
+        breaks(state, NULL, send_taken_lie);
     }
-    breaks(state, NULL, tell_taken_twice);
-    breaks(state, NULL, tell_done_early);
+    breaks(state, NULL, send_taken_twice);
+    breaks(state, NULL, send_done_early);
     for (ready_mode = CW_WIRE_RNDV_COPY; ready_mode <= CW_WIRE_RNDV_EITHER + 1; ready_mode++) {
         breaks(state, NULL, ask_again);
     }

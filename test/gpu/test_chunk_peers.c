@@ -338,7 +338,7 @@ static void lies_about(struct cw_wire_rndv_chunk what, unsigned from)
     cw_fd_barrier(remote.fd, peer.side.worker);
     lie = what;
     lies_from = from;
-    change_chunk = tell_lie;
+    change_chunk = send_lie;
     assert_int_not_equal(peer_receive(&peer, to), UCS_OK);
     change_chunk = NULL;
     end_victim(&remote);

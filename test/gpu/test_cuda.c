@@ -261,20 +261,20 @@ static unsigned calls_of_a_receive(struct cw_pair *pair, char *to, const ucp_req
 static void test_short_messages_cost_few_calls(void **state)
 {
     enum { COPY = 5, WORD = 4, TYPE = 2 };
-    ucp_request_param_t plain = cw_param_none(), told = cw_param_none();
+    ucp_request_param_t plain = cw_param_none(), typed = cw_param_none();
     struct cw_pair *pair = *state;
     char *from = device_new(LENGTH), *to = device_new(LENGTH);
 
     open_pair(pair);
-    told.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMORY_TYPE;
-    told.memory_type = UCS_MEMORY_TYPE_CUDA;
+    typed.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+    typed.memory_type = UCS_MEMORY_TYPE_CUDA;
     (void)calls_of_a_send(pair, from, &plain); /* makes the streams */
     (void)calls_of_a_receive(pair, to, &plain);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(calls_of_a_send(pair, from + i, &plain), COPY + TYPE);
-        assert_int_equal(calls_of_a_send(pair, from + i, &told), COPY);
+        assert_int_equal(calls_of_a_send(pair, from + i, &typed), COPY);
         assert_int_equal(calls_of_a_receive(pair, to + i, &plain), ((i == 0) ? WORD : COPY) + TYPE);
-        assert_int_equal(calls_of_a_receive(pair, to + i, &told), (i == 0) ? WORD : COPY);
+        assert_int_equal(calls_of_a_receive(pair, to + i, &typed), (i == 0) ? WORD : COPY);
     }
     ok(cuMemFree_v2((uintptr_t)from));
     ok(cuMemFree_v2((uintptr_t)to));
@@ -301,7 +301,7 @@ static void test_search_costs_little(void **state)
 {
     ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
                                 .length = 4096};
-    ucp_request_param_t plain = cw_param_none(), told = cw_param_none(), handle = cw_param_none();
+    ucp_request_param_t plain = cw_param_none(), typed = cw_param_none(), handle = cw_param_none();
     struct cw_pair *pair = *state;
     char stack[64] = "", *heap = sbrk(64), *elsewhere;
 
@@ -309,14 +309,14 @@ static void test_search_costs_little(void **state)
     elsewhere = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(elsewhere, MAP_FAILED);
     map.address = elsewhere;
-    told.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMORY_TYPE;
-    told.memory_type = UCS_MEMORY_TYPE_HOST;
+    typed.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+    typed.memory_type = UCS_MEMORY_TYPE_HOST;
     handle.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
     assert_int_equal(ucp_mem_map(pair->tx->context, &map, &handle.memh), UCS_OK);
     assert_int_equal(queries_of_a_send(pair, stack, &plain), 0);
     assert_int_equal(queries_of_a_send(pair, heap, &plain), 0);
     assert_int_equal(queries_of_a_send(pair, elsewhere, &plain), 1);
-    assert_int_equal(queries_of_a_send(pair, elsewhere, &told), 0);
+    assert_int_equal(queries_of_a_send(pair, elsewhere, &typed), 0);
     assert_int_equal(queries_of_a_send(pair, elsewhere, &handle), 0);
     assert_int_equal(ucp_mem_unmap(pair->tx->context, handle.memh), UCS_OK);
     (void)munmap(elsewhere, 4096);

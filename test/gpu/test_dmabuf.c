@@ -399,7 +399,7 @@ static void goes_through_the_host(struct cw_pair *pair, char *from, char *to)
     }
 }
 
-/* Each reason is told once, with what would help. Runs first, as it is told once in a process. */
+/* Each reason is logged once, with a remedy. Runs first, as it is logged once in a process. */
 API_TEST_WITH(test_reasons, setup, teardown)
 {
     char *from = device_new(LENGTH), *to = device_new(LENGTH);

@@ -221,7 +221,7 @@ API_TEST_WITH(test_a_device_that_fails, setup, teardown)
 
 static struct cw_wire_rndv_name lie;
 
-static void tell_lie(struct cw_wire_rndv_name *packet)
+static void send_lie(struct cw_wire_rndv_name *packet)
 {
     packet->form = lie.form ? lie.form : packet->form;
     packet->buffer = htole64(le64toh(packet->buffer) + lie.buffer);
@@ -243,7 +243,7 @@ API_TEST_WITH(test_names_that_are_not_confirmed, setup, teardown)
 
     cw_test_skip_over("tcp", "no names travel over tcp");
     cw_pair_open(pair, &config);
-    change = tell_lie;
+    change = send_lie;
     for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
         lie = lies[i];
         names = 0;
@@ -266,7 +266,7 @@ static void breaks(struct cw_pair *pair, const struct cw_wire_rndv_name *what)
 
     cw_pair_open(pair, &config);
     lie = *what;
-    change = tell_lie;
+    change = send_lie;
     assert_int_not_equal(move(pair, from, to, &sent), UCS_OK);
     assert_int_equal(names, 1);
     change = NULL;

@@ -366,7 +366,7 @@ API_TEST(test_iov)
 }
 
 /* The call says that the memory is a device's. */
-API_TEST(test_told)
+API_TEST(test_typed)
 {
     ucp_request_param_t param = cw_param_none();
     ucs_status_ptr_t receive;

@@ -121,7 +121,7 @@ API_TEST_WITH(test_puts_and_gets, setup, teardown)
 }
 
 /* REQ-27: both ends of a transfer know of which type their memory is. */
-API_TEST_WITH(test_requests_tell_the_type, setup, teardown)
+API_TEST_WITH(test_requests_name_the_type, setup, teardown)
 {
     const ucp_request_param_t param = cw_param_none();
     ucp_request_attr_t attr = {.field_mask = UCP_REQUEST_ATTR_FIELD_MEM_TYPE};
@@ -149,7 +149,7 @@ API_TEST_WITH(test_requests_tell_the_type, setup, teardown)
 }
 
 /* REQ-27, for puts and gets on every path: with a request of their own, and complete within the call. */
-API_TEST_WITH(test_puts_and_gets_tell_the_type, setup, teardown)
+API_TEST_WITH(test_puts_and_gets_name_the_type, setup, teardown)
 {
     static const size_t lengths[] = {8, 20000, LENGTH};
     ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |

@@ -16,7 +16,7 @@
 #define DEVICE_ABSENT_TYPE  UCS_MEMORY_TYPE_ROCM
 #endif
 
-/* 1: a memory type that is told is believed. */
+/* 1: a memory type that the program names is believed. */
 extern const int device_trusts;
 /* 1: a processor that touches its memory ends the program. */
 extern const int device_is_apart;

@@ -500,7 +500,7 @@ API_TEST_WITH(test_atomics_are_refused, setup, teardown)
             result = ucp_atomic_op_nbx(pair->tx->ep, (ucp_atomic_op_t)op, &one, 1, (uintptr_t)there.ptr + 8, rkey,
                                        &param);
             assert_int_equal(cw_pair_wait(pair, result, "an atomic operation"), UCS_OK);
-            result = ucp_ep_flush_nbx(pair->tx->ep, &none); /* which tells of it */
+            result = ucp_ep_flush_nbx(pair->tx->ep, &none); /* which reports it */
             assert_int_equal(cw_pair_wait(pair, result, "a flush"), UCS_ERR_UNSUPPORTED);
         }
     }
@@ -545,7 +545,7 @@ API_TEST_WITH(test_mem10_allocated_on_the_gpu, setup, teardown)
     there.ptr = attr.address;
     fill(&there, 10000, 1);
     blank(&to, 10000);
-    param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH; /* which tells the type */
+    param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH; /* which names the type */
     param.memh = memh;
     received = ucp_tag_send_nbx(pair->tx->ep, there.ptr, 10000, 2, &param);
     assert_int_equal(cw_pair_wait(pair, received, "a send"), UCS_OK);

@@ -4,7 +4,7 @@
  * simulated GPU among them. Each seed is a child with a configuration of its own: transports, settings that change the
  * selection, abilities of the devices. It makes operations one after the other, between memory of every kind, with
  * lengths around the borders that ucp_ep_print_info has printed, and compares the printed row with the path that the
- * trace tells, and with what the simulated device did. CW_PROTO_SEED=<seed> CW_PROTO_SEEDS=<count> replays or goes on.
+* trace records, and with what the simulated device did. CW_PROTO_SEED=<seed> CW_PROTO_SEEDS=<count> replays or goes on.
  */
 #include "test_proto.h"
 

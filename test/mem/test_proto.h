@@ -32,7 +32,8 @@ struct cw_proto_rings {
 void cw_proto_rings_open(struct cw_proto_rings *rings, const struct cw_pair *pair);
 /* What happened until now is not looked at. */
 void cw_proto_rings_skip(struct cw_proto_rings *rings);
-/* The bit of the path of the one operation that was begun since: NO_REQUEST if it had no request, or told no path. */
+/* The bit of the path of the one operation that was begun since: NO_REQUEST if it had no request, or recorded no path.
+ * */
 unsigned cw_proto_rings_used(struct cw_proto_rings *rings, enum cw_proto_operation operation, size_t length);
 
 /* A datatype whose bytes lie as they are. */

@@ -20,7 +20,7 @@
  * the machine writes them at any later time; its own loads see them, the other's do not. A fence and an atomic exchange
  * wait until the own buffer is empty. With -DSC stores are written at once.
  *
- * Variants, each of which must fail: -DNO_CHANGER_FENCE, -DNO_SLEEPER_FENCE (under TSO only), -DNO_LOOK_AGAIN.
+ * Variants, each of which must fail: -DNO_CHANGER_FENCE, -DNO_SLEEPER_FENCE (under TSO only), -DNO_SECOND_CHECK.
  * Not modelled: weaker orders than TSO between data and position, which the release store and the acquire load of the
  * position take care of.
  */
@@ -156,7 +156,7 @@ active proctype producer()
 #ifndef NO_SLEEPER_FENCE
             fence(PRODUCER);
 #endif
-#ifndef NO_LOOK_AGAIN
+#ifndef NO_SECOND_CHECK
             load(PRODUCER, HEAD, seen);
 #endif
             if
@@ -189,7 +189,7 @@ active proctype consumer()
 #ifndef NO_SLEEPER_FENCE
             fence(CONSUMER);
 #endif
-#ifndef NO_LOOK_AGAIN
+#ifndef NO_SECOND_CHECK
             load(CONSUMER, TAIL, seen);
 #endif
             if

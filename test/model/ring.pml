@@ -4,7 +4,7 @@
  *
  * A producer writes records of one or two lines into a ring of LINES lines, ends laps where it likes, and uses one part
  * of an old lap for other records than before. A consumer looks at its own position only, for a word of its lap, reads
- * what is behind it, and tells its position. The first word of a line is a word of a record, or payload that a hostile
+ * what is behind it, and publishes its position. The first word of a line is a word of a record, or payload that a hostile
  * program has chosen: the number of the next lap. Laps have numbers from 1 on; 0 is a line that was cleared.
  *
  * Memory is modelled as in ARMv8: one memory, which all see at once, but each side's loads and stores are carried out
@@ -21,7 +21,7 @@
  *              if it is of this lap
  *      PUBLISH word of p = lap (release)
  *
- * Variants, each of which must fail: -DNO_CLEAR, -DLATE_CLEAR, -DRELAXED_PUBLISH, -DRELAXED_LOOK, -DRELAXED_TELL.
+ * Variants, each of which must fail: -DNO_CLEAR, -DLATE_CLEAR, -DRELAXED_PUBLISH, -DRELAXED_READ, -DRELAXED_POSITION.
  */
 #ifndef LINES
 #define LINES 5
@@ -37,8 +37,8 @@ byte lap[LINES];
 byte kind[LINES];
 byte data[LINES];
 /* The consumer's position. */
-byte told_lap = 1;
-byte told_line;
+byte published_lap = 1;
+byte published_line;
 
 #ifdef RELAXED_PUBLISH
 #define PUBLISH_FIRST 1
@@ -57,8 +57,8 @@ byte told_line;
 
 /* Whether a record of `lines` lines has room at `line` of lap `now`, as far as told, with one line behind it. */
 #define ROOM(now, line, lines) \
-    ((told_lap == now && line + lines + 1 <= LINES) || \
-     (told_lap + 1 == now && line + lines + 1 <= told_line))
+    ((published_lap == now && line + lines + 1 <= LINES) || \
+     (published_lap + 1 == now && line + lines + 1 <= published_line))
 
 byte sizes[RECORDS + 1];        /* lines of each record, as the producer chose: the consumer checks them */
 
@@ -77,7 +77,7 @@ active proctype producer()
         /* room at the line, or behind the end of the lap. The decisions are loads that stores wait for. */
         do
         :: atomic { ROOM(now, line, size) -> break }
-        :: atomic { line > 0 && told_lap == now && size + 1 <= told_line ->
+        :: atomic { line > 0 && published_lap == now && size + 1 <= published_line ->
                kind[line] = WRAP; lap[line] = now; now++; line = 0 }
         od;
         bits = (size == 1 -> SECOND : 0);
@@ -120,7 +120,7 @@ active proctype consumer()
     do
     :: n > RECORDS -> break
     :: else ->
-#ifdef RELAXED_LOOK
+#ifdef RELAXED_READ
         /* the loads of what is behind the word went ahead of it */
         atomic { got = data[line]; got2 = (line + 1 < LINES -> data[line + 1] : 0) };
 #endif
@@ -129,21 +129,21 @@ active proctype consumer()
         :: size == WRAP ->
             now++;
             line = 0;
-            atomic { told_lap = now; told_line = 0 }
+            atomic { published_lap = now; published_line = 0 }
         :: else ->
             assert(size == sizes[n]);
-#ifdef RELAXED_TELL
-            atomic { told_lap = now; told_line = line + size };
+#ifdef RELAXED_POSITION
+            atomic { published_lap = now; published_line = line + size };
 #endif
-#ifndef RELAXED_LOOK
+#ifndef RELAXED_READ
             got = data[line];
             got2 = (size == 2 -> data[line + 1] : 0);
 #endif
             assert(got == n && (size == 1 || got2 == n));
             line = line + size;
             n++;
-#ifndef RELAXED_TELL
-            atomic { told_lap = now; told_line = line }
+#ifndef RELAXED_POSITION
+            atomic { published_lap = now; published_line = line }
 #endif
         fi
     od

@@ -12,7 +12,7 @@
  *   again         every other call is answered by -FI_EAGAIN
  *   no_fd         there are no wait objects
  *   rma           remote access and atomic operations; writes complete before they are in the memory of the target, and
- *   told          it takes FI_DELIVERY_COMPLETE, and completes such writes when they are there
+ *   deliver       it takes FI_DELIVERY_COMPLETE, and completes such writes when they are there
  *   ordered       it promises that reads do not pass writes
  *   fence         FI_FENCE keeps a read behind the writes before it, which it passes otherwise
  *   (calls that fail: test/devices/failing.h; av_open, cq_open, endpoint, bind, enable, getname, domain, mr_reg, recv,
@@ -21,7 +21,7 @@
  *   lie_silence, lie_errno, lie_taken
  *                 from the 300th completion on: a packet longer than its room, a completion of nothing, of a packet
  *                 twice, more completions than were asked for, an error that is none, errors of nothing without end,
- *                 packets cut in half, packets that tell of more than was sent, a packet that gets lost, a count below
+ *                 packets cut in half, packets that announce more than was sent, a packet that gets lost, a count below
  *                 all numbers of errors, errors that cannot be read, failures by numbers that are none, and sends that
  *                 are answered by them
  * What the library under test must not do ends the program with a sentence.
@@ -52,7 +52,7 @@ struct ep *eps[MAX_EPS];
 struct mr mrs[MAX_MRS];
 static uint64_t next_id = 1, completions, next_key = 100;
 static uint32_t chance = 12345;
-/* Errors that are none; NO_NUMBER is told as 0. */
+/* Errors that are none; NO_NUMBER is reported as 0. */
 #define NO_NUMBER (-1)
 static const int numbers[] = {NO_NUMBER, -5, 77777, INT_MAX};
 
@@ -767,7 +767,7 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
     /* no layer of libfabric's own is to build upon this one */
     if (getenv("CW_STAND_IN") == NULL || hints == NULL || hints->ep_attr == NULL || hints->domain_attr == NULL ||
         hints->ep_attr->type != FI_EP_RDM ||
-        (hints->tx_attr != NULL && (hints->tx_attr->op_flags & FI_DELIVERY_COMPLETE) && !has("told")) ||
+        (hints->tx_attr != NULL && (hints->tx_attr->op_flags & FI_DELIVERY_COMPLETE) && !has("deliver")) ||
         (mr_mode() & ~hints->domain_attr->mr_mode) != 0) {
         return -FI_ENODATA;
     }

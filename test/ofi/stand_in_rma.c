@@ -100,9 +100,9 @@ static void complete_op(const struct op *op, int error)
     }
 }
 
-static int is_told(const struct op *op)
+static int is_reported(const struct op *op)
 {
-    return op->kind != PUT || (has("told") && (op->flags & FI_DELIVERY_COMPLETE));
+    return op->kind != PUT || (has("deliver") && (op->flags & FI_DELIVERY_COMPLETE));
 }
 
 /* A write that is refused breaks the connection, and with it what was posted behind it. */
@@ -136,7 +136,7 @@ static void do_op(const struct op *op)
         word = applied(op, word);
         memcpy(memory, &word, sizeof(word));
     }
-    if (is_told(op)) {
+    if (is_reported(op)) {
         complete_op(op, (memory == NULL) ? FI_EACCES : 0);
     }
 }
@@ -202,7 +202,7 @@ static ssize_t post_op(struct ep *ep, const struct op *what, const void *data, v
     }
     *at = op;
     mark_context(what->context);
-    if (!is_told(op)) {
+    if (!is_reported(op)) {
         complete_op(op, 0);
     }
     return 0;
@@ -232,8 +232,8 @@ static ssize_t rma_readmsg(struct fid_ep *fid, const struct fi_msg_rma *message,
 
 static ssize_t rma_writemsg(struct fid_ep *fid, const struct fi_msg_rma *message, uint64_t flags)
 {
-    if (!has("told") && !has("ordered") && !has("fence")) {
-        wrong("something is written although nothing tells when it is there");
+    if (!has("deliver") && !has("ordered") && !has("fence")) {
+        wrong("something is written although nothing reports when it is there");
     }
     return rma_msg(fid, message, flags, PUT);
 }

@@ -28,7 +28,8 @@ static void on_failure(void *arg, ucp_ep_h ep, ucs_status_t status)
 
 static const struct cw_pair_config peer_mode = {.no_endpoints = true, .peer_mode = true, .on_failure = on_failure};
 
-/* A life: tells its address, takes messages until a byte comes, and tells how many had its own tag and another one. */
+/* A life: sends its address, takes messages until a byte comes, and reports how many had its own tag and another one.
+ * */
 static int live(int fd, const char *argument)
 {
     const ucp_tag_t own = (ucp_tag_t)atoi(argument);

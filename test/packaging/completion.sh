@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-3-Clause
-# Shell completion of the tools: what is offered is what --help tells, all of it and nothing else. Usage: completion.sh
+# Shell completion of the tools: what is offered is what --help prints, all of it and nothing else. Usage: completion.sh
 # COMPLETIONS PROGRAMS, the directories of both in a build.
 set -euo pipefail
 

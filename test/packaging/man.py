@@ -78,12 +78,12 @@ def settings(source):
         return re.findall(r"^\| `(UCX_\w+)` \|", file.read(), re.MULTILINE)
 
 
-def check_tool(name, page, told):
+def check_tool(name, page, usage):
     """Which options of --help are not on the page, and which of its headings are sentences."""
     plain = page.replace("\\-", "-")
     for title in re.findall(r"^\.SS (.{60,}|.*\. .*)$", plain, re.MULTILINE):
         yield "%s: a heading is a sentence: %s" % (name, title)
-    for names in re.findall(r"^ {1,10}(-[^ ].*?)(?:  .*)?$", told, re.MULTILINE):
+    for names in re.findall(r"^ {1,10}(-[^ ].*?)(?:  .*)?$", usage, re.MULTILINE):
         for option in re.findall(r"(?:^|[ ,|])(--?\w[\w-]*)", names):
             if not re.search(r"\n\.TP\n(?:.*, )?\\f\[B\]%s\\f\[R\]" % re.escape(option), plain):
                 yield "%s: option %s is not on its page" % (name, option)
@@ -101,11 +101,11 @@ def check_pages(pages, names, tools, variables, described):
         if alias is not None:
             page = pages.get(alias.group(1), "")
         complaints += check_function(name, page, described.get(name, ""))
-    for tool, told in tools.items():
+    for tool, usage in tools.items():
         if tool + ".1" not in pages:
             complaints.append("%s: there is no manual page" % tool)
         else:
-            complaints += check_tool(tool, pages[tool + ".1"], told)
+            complaints += check_tool(tool, pages[tool + ".1"], usage)
     for name, page in pages.items():
         target = re.fullmatch(r"\.so man\d/([\w.]+)\n", page)
         if target is not None and (target.group(1) not in pages or pages[target.group(1)].startswith(".so")):

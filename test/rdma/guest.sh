@@ -3,7 +3,7 @@
 # Runs in the virtual machine (vm.sh) as root of the other side's file tree: makes two hosts out of one, each a device
 # of RDMA in software on one end of a virtual wire, then runs the command.
 #
-# This kernel's rxe routes in the initial name space only, so the two are told apart by routing: what leaves
+# This kernel's rxe routes in the initial name space only, so routing tells the two apart: what leaves
 # through one end (a device of RDMA names its own) uses that end's table, before addresses are looked up that belong to
 # this machine. So packets between the two pass the wire instead of the loopback device, as do connections whose
 # program binds the address of its host.

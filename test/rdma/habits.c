@@ -473,7 +473,7 @@ EXPORT void *dlsym(void *restrict handle, const char *restrict name)
     return real_dlsym(handle, name);
 }
 
-__attribute__((destructor)) static void tell(void)
+__attribute__((destructor)) static void print_counts(void)
 {
     if (lost > 0) {
         fprintf(stderr, "rdma_habits: %lu receives were discarded with their queue pairs\n", lost);

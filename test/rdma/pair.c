@@ -33,8 +33,8 @@ void pair_open(struct pair *pair, size_t length, const struct cw_verbs_options *
     pair_skip_without_devices();
     cw_verbs_open(&pair->a, "rxe0", length, options);
     cw_verbs_open(&pair->b, "rxe1", length, options);
-    cw_verbs_tell(&pair->a, &pair->name_a);
-    cw_verbs_tell(&pair->b, &pair->name_b);
+    cw_verbs_get_name(&pair->a, &pair->name_a);
+    cw_verbs_get_name(&pair->b, &pair->name_b);
     cw_verbs_connect(&pair->a, &pair->name_b);
     cw_verbs_connect(&pair->b, &pair->name_a);
 }

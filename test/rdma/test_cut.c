@@ -229,7 +229,7 @@ static void lost(const char *words)
         progress(&link);
         assert_true(seconds() < begin + WAIT_S);
     }
-    print_message("%s: %d of %d requests failed, told after %.2f s: %s\n", words, bad, 2 * MESSAGES + 1,
+    print_message("%s: %d of %d requests failed, reported after %.2f s: %s\n", words, bad, 2 * MESSAGES + 1,
                   seconds() - begin, ucs_status_string(link.failure));
     assert_int_equal(bad, 2 * MESSAGES + 1);
     assert_int_equal(link.failures, 1);

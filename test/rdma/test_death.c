@@ -2,7 +2,8 @@
 /*
  * The peer's process is killed under operations of each kind, or while nothing is under way, or its cable is cut: the
  * endpoint fails once, and every request ends. The settings make the device and the looks of the library far too
- * patient for that (UCX_RC_TIMEOUT, UCX_KEEPALIVE_INTERVAL), so a program that is told was told by the watch (ERR-2).
+ * patient for that (UCX_RC_TIMEOUT, UCX_KEEPALIVE_INTERVAL), so a program that is notified was notified by the watch
+ * (ERR-2).
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -208,7 +209,7 @@ static void peer_kill(struct peer *peer)
     close(peer->fd);
 }
 
-/* ---- the process that is told ---- */
+/* ---- the process that is notified ---- */
 
 static void failed(void *arg, ucp_ep_h ep, ucs_status_t status)
 {

@@ -33,7 +33,7 @@ static bool readable(int fd, int ms)
     return poll(&poll_fd, 1, ms) == 1;
 }
 
-/* Between the last poll and arming a completion is told to nobody: after arming one polls again. */
+/* Between the last poll and arming a completion notifies nobody: after arming one polls again. */
 TEST(test_armed_late)
 {
     const struct cw_verbs_options options = {.events = true};
@@ -49,11 +49,11 @@ TEST(test_armed_late)
     assert_int_equal(pair_await(pair.a.send_cq, &wc), IBV_WC_SUCCESS);
     usleep(20000);
     assert_int_equal(ibv_req_notify_cq(pair.b.recv_cq, 0), 0);
-    const bool told = readable(pair.b.channel->fd, 200);
-    print_message("armed with a completion waiting: %s\n", told ? "told" : "not told");
+    const bool notified = readable(pair.b.channel->fd, 200);
+    print_message("armed with a completion waiting: %s\n", notified ? "told" : "not logged");
     assert_true(ibv_poll_cq(pair.b.recv_cq, 1, &wc) == 1);
-    if (!told) {
-        /* Still armed: the next one is told, once. */
+    if (!notified) {
+        /* Still armed: the next one notifies, once. */
         assert_int_equal(pair_post(&pair, 1, IBV_WR_SEND, 0, 8, SIGNALED), 0);
         assert_true(readable(pair.b.channel->fd, PAIR_LONG_MS));
     }
@@ -135,8 +135,8 @@ TEST_WITH(test_port, NULL, good_wire)
     pair_wire("up");
     read_events(pair.a.context, 500, &down, &up);
     assert_true(up);
-    const bool told = cw_verbs_wait(pair.a.send_cq, &wc, 3000);
-    print_message("after the wire is up again: %s\n", told ? ibv_wc_status_str(wc.status) : "nothing");
+    const bool notified = cw_verbs_wait(pair.a.send_cq, &wc, 3000);
+    print_message("after the wire is up again: %s\n", notified ? ibv_wc_status_str(wc.status) : "nothing");
     pair_close(&pair);
 }
 
@@ -290,7 +290,7 @@ TEST(test_addresses)
     pair_skip_without_devices();
     cw_verbs_open(&pair.a, "rxe0", 4096, &options);
     cw_verbs_open(&pair.b, "rxe1", 4096, &options);
-    cw_verbs_tell(&pair.b, &pair.name_b);
+    cw_verbs_get_name(&pair.b, &pair.name_b);
     nobody = pair.name_b;
     assert_int_equal(ibv_query_gid(pair.b.context, 1, 0, &nobody.gid), 0);
     double begin = pair_seconds();

@@ -114,8 +114,8 @@ TEST(test_limits)
     if (posted != 0) {
         print_message("one byte more: %s\n", strerror(posted));
     } else {
-        const bool told = cw_verbs_wait(pair.a.send_cq, &wc, PAIR_LONG_MS);
-        print_message("one byte more: %s\n", told ? ibv_wc_status_str(wc.status) : "nothing");
+        const bool completed = cw_verbs_wait(pair.a.send_cq, &wc, PAIR_LONG_MS);
+        print_message("one byte more: %s\n", completed ? ibv_wc_status_str(wc.status) : "nothing");
     }
     assert_in_range(most, 64, 65536);
     pair_close(&pair);
@@ -138,7 +138,7 @@ TEST(test_unsignalled)
         usleep(5000);
     }
     print_message("%d unsignalled writes through a queue of 16 without a poll\n", posted);
-    /* One signalled request completes after all before it; nothing else was told. */
+    /* One signalled request completes after all before it; nothing else was reported. */
     pair.a.memory[100] = 1;
     while (pair_post(&pair, 7, IBV_WR_RDMA_WRITE, 100, 1, SIGNALED) != 0) {
         usleep(1000);
@@ -225,7 +225,7 @@ TEST(test_receiver_not_ready)
     double begin = pair_seconds();
     assert_int_equal(pair_post(&pair, 1, IBV_WR_SEND, 0, 8, SIGNALED), 0);
     assert_int_equal(pair_await(pair.a.send_cq, &wc), IBV_WC_RNR_RETRY_EXC_ERR);
-    print_message("no receive: told after %.4f s (2 retries, 1.28 ms each)\n", pair_seconds() - begin);
+    print_message("no receive: reported after %.4f s (2 retries, 1.28 ms each)\n", pair_seconds() - begin);
     pair_close(&pair);
 
     options.rnr_retries = 7;
@@ -252,17 +252,17 @@ TEST(test_too_short)
     cw_verbs_receive(&pair.b, 5, 0, 8);
     assert_int_equal(pair_post(&pair, 1, IBV_WR_SEND, 0, 9, SIGNALED), 0);
     const enum ibv_wc_status sender = pair_await(pair.a.send_cq, &wc);
-    const bool told = cw_verbs_wait(pair.b.recv_cq, &wc, 500);
+    const bool completed = cw_verbs_wait(pair.b.recv_cq, &wc, 500);
     print_message("9 bytes for a receive of 8: sender %d (%s), receiver %d\n", sender, ibv_wc_status_str(sender),
-                  told ? (int)wc.status : -1);
+                  completed ? (int)wc.status : -1);
     /* Which error differs from device to device. */
     assert_int_not_equal(sender, IBV_WC_SUCCESS);
     assert_int_not_equal(wc.status, IBV_WC_SUCCESS);
-    assert_true(told);
+    assert_true(completed);
     pair_close(&pair);
 }
 
-/* A shared receive queue tells once when it falls below its mark; the mark must be set again. */
+/* A shared receive queue notifies once when it falls below its mark; the mark must be set again. */
 TEST(test_low_water)
 {
     const struct cw_verbs_options options = {.srq = 64, .rnr_retries = 7};
@@ -290,7 +290,7 @@ TEST(test_low_water)
                   ibv_event_type_str(event.event_type), early);
     assert_int_equal(event.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
     ibv_ack_async_event(&event);
-    /* It was told once: the mark is gone. */
+    /* It was reported once: the mark is gone. */
     assert_int_equal(ibv_query_srq(pair.b.srq, &now), 0);
     assert_int_equal(now.srq_limit, 0);
     pair_close(&pair);
@@ -309,8 +309,8 @@ TEST(test_order_between)
     second.b.qp = cw_verbs_new_qp(&second.b);
     assert_int_equal(cw_verbs_to_init(&second.a), 0);
     assert_int_equal(cw_verbs_to_init(&second.b), 0);
-    cw_verbs_tell(&second.a, &second.name_a);
-    cw_verbs_tell(&second.b, &second.name_b);
+    cw_verbs_get_name(&second.a, &second.name_a);
+    cw_verbs_get_name(&second.b, &second.name_b);
     cw_verbs_connect(&second.a, &second.name_b);
     cw_verbs_connect(&second.b, &second.name_a);
     for (int i = 0; i < 20 && !early; i++) {

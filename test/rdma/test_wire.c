@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The virtual machine is what it says: two devices, which reach each other over the wire and not past it, and a wire
- * that does what it is told.
+ * that does as ordered.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -89,8 +89,8 @@ TEST_WITH(test_link_local, NULL, good_wire)
     assert_int_equal(ibv_query_gid(pair.a.context, 1, 0, &pair.a.gid), 0);
     assert_int_equal(ibv_query_gid(pair.b.context, 1, 0, &pair.b.gid), 0);
     assert_int_equal(pair.a.gid.raw[0], 0xfe);
-    cw_verbs_tell(&pair.a, &pair.name_a);
-    cw_verbs_tell(&pair.b, &pair.name_b);
+    cw_verbs_get_name(&pair.a, &pair.name_a);
+    cw_verbs_get_name(&pair.b, &pair.name_b);
     cw_verbs_connect(&pair.a, &pair.name_b);
     cw_verbs_connect(&pair.b, &pair.name_a);
     pair.a.memory[0] = 42;
@@ -210,7 +210,7 @@ TEST_WITH(test_cut, NULL, good_wire)
     const double begin = pair_seconds();
     assert_int_equal(pair_post(&pair, 1, IBV_WR_RDMA_WRITE, 0, 1, IBV_SEND_SIGNALED), 0);
     assert_int_equal(pair_await(pair.a.send_cq, &wc), IBV_WC_RETRY_EXC_ERR);
-    print_message("cut: told after %.3f s (3 tries, 4.2 ms each)\n", pair_seconds() - begin);
+    print_message("cut: reported after %.3f s (3 tries, 4.2 ms each)\n", pair_seconds() - begin);
     assert_int_equal(pair.b.memory[0], 0);
     pair_wire("good");
     pair_close(&pair);

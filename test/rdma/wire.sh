@@ -8,7 +8,7 @@
 #   wire.sh reorder PERCENT    that share of packets passes the others, which take a millisecond
 #   wire.sh double PERCENT     that share of packets arrives twice
 #   wire.sh corrupt PERCENT    one bit of that share of packets is turned
-#   wire.sh cut                nothing arrives, and nobody is told
+#   wire.sh cut                nothing arrives, and nobody is notified
 #   wire.sh down, wire.sh up   the ends lose their carrier, as when a cable is pulled, and have it again
 #   wire.sh lay [MTU]          there is a cable with a device on each end; wire.sh take: there is none
 #

@@ -104,12 +104,12 @@ class Peer:
             self.read(0.2)
         return next(event for event in self.events if event.startswith(start))
 
-    def tell(self, command):
+    def order(self, command):
         self.process.stdin.write((command + "\n").encode())
         self.process.stdin.flush()
 
     def hear(self, seconds=30):
-        """The answer of a command told before."""
+        """The answer of a command sent before."""
         end = time.monotonic() + seconds
         while not self.lines:
             if time.monotonic() > end:
@@ -118,10 +118,10 @@ class Peer:
         return self.lines.pop(0)
 
     def ask(self, command, seconds=30):
-        self.tell(command)
+        self.order(command)
         return self.hear(seconds)
 
-    def told(self):
+    def log_text(self):
         """Its log up to now."""
         self.read(0)
         return self.log.decode(errors="replace")

@@ -9,7 +9,7 @@ Hosts are network namespaces (bed.py), links are slowed by tc. For each test and
 rounds: MB/s of one link, and how many times of that two equal ones reach, one of a third of its rate beside it, and
 one of a hundredth. --steady: the MB/s are those of the links in the midst of an endless transfer, so that neither the
 search for the speed of each link counts nor the wait for the last piece on the slowest one. --cut: one of two equal
-links is cut under way, without a word; the line tells for how long nothing came through the other one afterwards, at
+links is cut under way, without a word; the line says for how long nothing came through the other one afterwards, at
 most. Status 77: this system does not let us make namespaces.
 """
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One worker that does what lines on its input say, for bed.py, which runs several of them in network namespaces. Each
- * command is answered by one line; lines that begin with '!' tell what happened by itself.
+ * command is answered by one line; lines that begin with '!' say what happened by itself.
  *
  *   address                    -> the worker's address as hexadecimal digits
  *   connect HEX                -> ok          an endpoint to that worker

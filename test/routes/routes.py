@@ -58,14 +58,14 @@ def talk(client, server, seconds=30, sizes=(8, 100000, 3000000)):
     """Round trips that either side begins, of messages of several sizes."""
     for here, there in ((client, server), (server, client)):
         for size in sizes:
-            there.tell("echo 2")
+            there.order("echo 2")
             ok(here.ask("ping 2 %d" % size, seconds), "%s pings" % here.host.name)
             ok(there.hear(seconds), "%s answers" % there.host.name)
 
 
 def reach_memory(here, there, size=200000):
     address, key = there.ask("expose %d" % size).split()
-    there.tell("recv 7")  # it makes progress meanwhile
+    there.order("recv 7")  # it makes progress meanwhile
     ok(here.ask("rma %s %s %d" % (address, key, size)), "put and get")
     ok(here.ask("send 7 8"), "send")
     ok(there.hear(), "recv")
@@ -176,7 +176,7 @@ def interface_without_route(the_bed):
     left, right = a.peer(), b.peer(NET_DEVICES="e9,e0")
     both_ways(left, right)
     uses(left, "10.0.0.2")
-    equal(left.told(), "", "log")
+    equal(left.log_text(), "", "log")
 
 
 @scenario
@@ -217,7 +217,7 @@ def all_silent(the_bed):
         left.wait_event("failed")
         check("timeout" in status.lower(), "status: " + status)
         check(1900 <= int(milliseconds) < 2600, "it took %s ms" % milliseconds)
-        lines = left.told().splitlines()
+        lines = left.log_text().splitlines()
         equal(len(lines), 1, "lines in the log: %s" % lines)
         for address in ("10.0.0.2", "10.1.0.2", "10.2.0.2"):
             check(address in lines[0], "%s is not named: %s" % (address, lines[0]))
@@ -246,7 +246,7 @@ def bridges_alike(the_bed):
     check("ac110001" not in right.ask("address"), "the bridge's address is offered")
     both_ways(left, right)
     uses(left, "10.1.0.2")
-    equal(left.told(), "", "log")
+    equal(left.log_text(), "", "log")
 
 
 @scenario
@@ -259,7 +259,7 @@ def addresses_alike(the_bed):
     check("ac110001" in right.ask("address"), "the bridge's address is not offered")
     both_ways(left, right)
     uses(left, "10.1.0.2")
-    equal(left.told(), "", "log")
+    equal(left.log_text(), "", "log")
 
 
 @scenario
@@ -374,7 +374,7 @@ def chosen_devices(the_bed):
     join(left, right)
     status = left.ask("send 1 8")
     check("unreachable" in status.lower(), "status: " + status)
-    check("NET_DEVICES" in left.told(), "log: " + left.told())
+    check("NET_DEVICES" in left.log_text(), "log: " + left.log_text())
 
 
 @scenario
@@ -411,15 +411,15 @@ def narrow(the_bed, **settings):
 
 @scenario
 def black_hole(the_bed):
-    """Long packets are dropped on the way and nobody is told: the sender's endpoint ends in time, with a sentence."""
+    """Long packets are dropped on the way without a notice: the sender's endpoint ends in time, with a sentence."""
     _, _, left, right = narrow(the_bed, KEEPALIVE_INTERVAL="2s")
     start = time.monotonic()
-    right.tell("echo 2")
-    left.tell("ping 2 1000000")
+    right.order("echo 2")
+    left.order("ping 2 1000000")
     left.wait_event("failed", 60)
     right.wait_event("failed", 60)
     check(time.monotonic() - start < 30, "it took %g s" % (time.monotonic() - start))
-    check("tcp_mtu_probing" in left.told(), "the log does not tell what it may be: " + left.told())
+    check("tcp_mtu_probing" in left.log_text(), "the log does not say what it may be: " + left.log_text())
 
 
 @scenario
@@ -445,7 +445,7 @@ def one_direction(the_bed):
             wins = right
     for right in (loses, wins):
         join(left, right)
-        left.tell("send 5 8")
+        left.order("send 5 8")
         time.sleep(0.2)
         ok(right.ask("send 6 8"), "send")
         ok(left.hear(), "what waited")
@@ -461,7 +461,7 @@ def stopped_process(the_bed):
     address = right.ask("address")
     right.stop() # before the endpoint is made, which connects by itself
     equal(left.ask("connect " + address), "ok", "connect")
-    left.tell("send 1 8")
+    left.order("send 1 8")
     time.sleep(1.2)
     left.read(0)
     check(not left.lines and left.events == ["ready"], "it failed early: %s %s" % (left.lines, left.events))
@@ -524,7 +524,7 @@ def both_carry(peer, least, work, tries=6):
 
 
 def long_ping(left, right, size=16 << 20):
-    right.tell("echo 2")
+    right.order("echo 2")
     ok(left.ask("ping 2 %d" % size, 60), "ping")
     ok(right.hear(60), "echo")
 
@@ -549,7 +549,7 @@ def two_links_at_once(the_bed):
         left, right, _ = slow_cables(the_bed, "200mbit", "200mbit", warm=False)
 
         def burst():
-            right.tell("sink 8")
+            right.order("sink 8")
             ok(left.ask("burst 8 %d" % (8 << 20), 60), "burst")
             ok(right.hear(60), "sink")
 
@@ -580,15 +580,15 @@ def link_cut(the_bed):
     """One of two links is cut under way, without a word: the transfer goes on over the other one."""
     left, right, message_lane = slow_cables(the_bed, "100mbit", "100mbit")
     cut = "e1" if message_lane.startswith("10.0.") else "e0"
-    right.tell("echo 2")
-    left.tell("ping 2 %d" % (16 << 20))
+    right.order("echo 2")
+    left.order("ping 2 %d" % (16 << 20))
     time.sleep(0.3)
     for host in (left.host, right.host):
         host.firewall('meta iifname "%s" drop' % cut)
     ok(left.hear(60), "ping")
     ok(right.hear(60), "echo")
     talk(left, right)
-    check(re.search(r"lane( \d+)? of endpoint .* failed: ", left.told() + right.told()), "no lane was lost")
+    check(re.search(r"lane( \d+)? of endpoint .* failed: ", left.log_text() + right.log_text()), "no lane was lost")
 
 
 def short_pings(left, right, count=50):
@@ -604,8 +604,8 @@ def message_lane_cut(the_bed):
     for size in (64, 16 << 20):
         parts = shares(left, 2, lambda: short_pings(left, right))
         cut = parts.index(max(parts))
-        right.tell("echo 2")
-        left.tell("ping 2 %d" % size)
+        right.order("echo 2")
+        left.order("ping 2 %d" % size)
         for host in (left.host, right.host):
             host.firewall('meta iifname "e%d" drop' % cut)
         begin = time.monotonic()
@@ -620,7 +620,7 @@ def message_lane_cut(the_bed):
             host.nft("delete table inet wall")
         time.sleep(12)
         short_pings(left, right, 5)
-    check("move to lane" in left.told() + right.told(), "messages did not move")
+    check("move to lane" in left.log_text() + right.log_text(), "messages did not move")
 
 
 @scenario
@@ -640,7 +640,7 @@ def silent_for_ever(the_bed):
     b.firewall("drop")
     left, right = a.peer(sleeps=True, CONNECT_TIMEOUT="inf"), b.peer()
     join(left, right)
-    left.tell("send 1 8")
+    left.order("send 1 8")
     time.sleep(12)
     left.read(0)
     check(not left.lines and left.events == ["ready"], "it failed: %s %s" % (left.lines, left.events))
@@ -687,7 +687,7 @@ def run_one(program, one):
         wrong = str(error) if isinstance(error, bed.Failed) else traceback.format_exc()
     try:
         logs = "".join("    %s: %s\n" % (peer.host.name, line) for peer in the_bed.peers
-                       for line in peer.told().splitlines() + ["event " + event for event in peer.events])
+                       for line in peer.log_text().splitlines() + ["event " + event for event in peer.events])
         the_bed.end(quietly=wrong is not None)
     except Exception as error:
         wrong = wrong or str(error)

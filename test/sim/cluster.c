@@ -202,7 +202,7 @@ static uint64_t wrap_after(uint64_t seed)
 }
 
 /* Lanes that were cut, if that was asked for, in all clusters. */
-static void tell_cuts(void)
+static void report_cuts(void)
 {
     if (has_lanes()) {
         print_message("%llu lanes were cut\n", (unsigned long long)total_cuts);
@@ -343,11 +343,11 @@ struct cw_cluster *cw_cluster_new(uint64_t seed, const struct cw_sim_knobs *knob
     struct cw_sim_knobs changed = *knobs;
     unsigned i, j;
 
-    static int told;
+    static int reported;
 
-    if (!told) {
-        told = 1;
-        atexit(tell_cuts);
+    if (!reported) {
+        reported = 1;
+        atexit(report_cuts);
     }
     memset(cluster, 0, sizeof(*cluster));
     cluster->seed = seed;

@@ -74,7 +74,7 @@ enum { CW_SIM_NO_DMABUF, CW_SIM_TAKES_DMABUF, CW_SIM_REFUSES_DMABUF /* as a driv
 
 /* How an interface dies. */
 enum cw_sim_death {
-    CW_SIM_SILENT = 1,      /* like a machine without power: it sends nothing any more, and no peer is told */
+    CW_SIM_SILENT = 1,      /* like a machine without power: it sends nothing any more, and no peer is notified */
     CW_SIM_KILLED           /* like a killed process: the system resets its connections */
 };
 
@@ -132,11 +132,11 @@ void cw_sim_kill(struct cw_sim_world *world, unsigned number, enum cw_sim_death 
  * inside an upcall. */
 void cw_sim_reset_all(struct cw_sim_world *world, unsigned number);
 
-/* Tells that the program unmapped this memory: the use of a registration of it ends the program. */
+/* Notifies that the program unmapped this memory: the use of a registration of it ends the program. */
 void cw_sim_rdma_unmapped(const void *address, size_t length);
 
 /* Cuts one connection whose hello begins with these bytes, if there is any: both ends see CONNECTION_RESET, or with
- * `silently` no packet arrives any more in either direction, and neither end is told. Not from inside an upcall.
+ * `silently` no packet arrives any more in either direction, and neither end is notified. Not from inside an upcall.
  * Answers whether there was one. `spare`, if not NULL, are the first bytes of the hello of another connection: then
  * only a connection is cut whose owners have one of these that is open and not cut. */
 int cw_sim_cut(struct cw_sim_world *world, const void *hello, size_t length, const void *spare, int silently);

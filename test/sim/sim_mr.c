@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Registered memory of the simulated RDMA devices (mem/domain.h). A key is a number that is never used again. A test
- * tells which memory it unmapped (cw_sim_rdma_unmapped); the use of a registration with such pages ends the program,
+ * names the memory it unmapped (cw_sim_rdma_unmapped); the use of a registration with such pages ends the program,
  * because a real device would read and write pages that the program does not have any more.
  */
 #include <stdlib.h>

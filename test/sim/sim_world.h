@@ -114,7 +114,7 @@ struct cw_sim_conn {
     struct cw_list flushes;
     unsigned fetches;                   /* gets and fetching atomic operations among the accesses */
     uint8_t waits_for_fetches;
-    ucs_status_t posted_status;         /* the first error that no completion was told */
+    ucs_status_t posted_status;         /* the first error that no completion reported */
 };
 
 struct cw_sim_iface {
@@ -228,7 +228,7 @@ ucs_status_t cw_sim_peer_read(struct cw_conn *conn, const struct iovec *to, unsi
 ucs_status_t cw_sim_peer_write(struct cw_conn *conn, const struct iovec *from, unsigned count, uint64_t to,
                                const struct cw_validity *validity);
 struct cw_claim_pair *cw_sim_pair(struct cw_conn *conn, int ours, unsigned index);
-/* A step of a packet of send_placed: finds its place, writes a piece, or tells that the payload is complete. Returns
+/* A step of a packet of send_placed: finds its place, writes a piece, or reports that the payload is complete. Returns
  * the number of upcalls; *over_p: 1 when there are no more steps, -1 when the packet broke the protocol. */
 unsigned cw_sim_placed_step(struct cw_sim_iface *iface, struct cw_sim_event *event, int *over_p);
 

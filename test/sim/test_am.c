@@ -273,7 +273,7 @@ static ucs_status_t decide(struct message *message, void *data, int rndv, int ma
     return UCS_OK;
 }
 
-/* `arg` is to + 16 * id: the sender is told by the header, and if there is none, by the only one it can be. */
+/* `arg` is to + 16 * id: the header names the sender, and if there is none, it is the only possible one. */
 static ucs_status_t handler(void *arg, const void *header, size_t header_length, void *data, size_t length,
                             const ucp_am_recv_param_t *param)
 {

@@ -292,7 +292,7 @@ static void check_received(struct receive *receive)
     }
 }
 
-/* TAG-16, TAG-21: who waits for the match is not told before. */
+/* TAG-16, TAG-21: who waits for the match is not notified before. */
 static void check_sent(const struct message *message)
 {
     if (message->status == UCS_OK) {

@@ -34,7 +34,7 @@ struct area {
     uint32_t *epoch;            /* ... and in which epoch of the origin that was */
     uint32_t serial;
     size_t last_offset, last_length;
-    struct cw_list silent;      /* accesses that only a flush tells the end of, in order */
+    struct cw_list silent;      /* accesses whose end only a flush reports, in order */
 };
 
 struct access {
@@ -136,7 +136,7 @@ static void on_access(void *request, ucs_status_t status, void *user_data)
     }
 }
 
-/* Those up to `serial` of which nobody tells. */
+/* Those up to `serial` that nobody reports. */
 static void silent_ended(struct area *area, uint32_t serial)
 {
     struct cw_list *link, *next;

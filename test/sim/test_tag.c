@@ -270,7 +270,7 @@ SERIES_TEST(test_failed_dials, 300, NULL)
     run_fault(seed, faults[seed % 3], CW_SIM_ALWAYS / 3);
 }
 
-/* One worker dies in the middle: silently, or so that its connections are reset. The others finish, or are told. */
+/* One worker dies in the middle: silently, or so that its connections are reset. The others finish, or are notified. */
 static void run_death(uint64_t seed)
 {
     enum cw_sim_death death = (seed % 2 == 0) ? CW_SIM_KILLED : CW_SIM_SILENT;
@@ -287,7 +287,7 @@ static void run_death(uint64_t seed)
     talk(cluster, 40);
     for (from = 0; from < cluster->num_workers; from++) {
         if (death == CW_SIM_SILENT || from == 0) {
-            /* nobody will ever tell: the program gives up */
+            /* nobody will ever report it: the program gives up */
             cw_cluster_close_ep(cluster, from, 0, UCP_EP_CLOSE_FLAG_FORCE);
         }
         for (to = 1; to < cluster->num_workers; to++) {

@@ -101,7 +101,7 @@ static void close_all(void)
     op_close(&pair, out, in, memh);
 }
 
-static void tell_seen(const char *what, char *text, size_t size)
+static void print_seen(const char *what, char *text, size_t size)
 {
     snprintf(text + strlen(text), size - strlen(text), "; %s: calls %d", what, seen.calls);
     if (seen.calls > 0) {
@@ -151,12 +151,12 @@ static void one(uint32_t mask, unsigned flags, size_t head, size_t length, ucs_s
     }
     sent = op_end(&send, &pair);
     op_odd(&send, text, sizeof(text));
-    tell_seen(rndv ? "rendezvous" : "handler", text, sizeof(text));
+    print_seen(rndv ? "rendezvous" : "handler", text, sizeof(text));
     if (rndv && seen.calls > 0) {
         snprintf(text + strlen(text), sizeof(text) - strlen(text), ", as rendezvous %d",
                  (seen.attributes & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0);
     }
-    twin_tell("mask %#x, flags %u, header %zu, %zu bytes, answer %s, inside %d: sent %s, fetched %s%s", mask, flags,
+    twin_print("mask %#x, flags %u, header %zu, %zu bytes, answer %s, inside %d: sent %s, fetched %s%s", mask, flags,
               head, length, twin_status(answer), inside, twin_status(sent), twin_status(got), text);
     twin_settle(&pair);
 }
@@ -241,26 +241,26 @@ static void handlers(void)
         param.flags = (mask & 2) ? 0 : param.flags;
         param.cb = (mask & 4) || mask == 16 ? handle : param.cb;
         param.arg = (mask & 8) ? &seen : param.arg;
-        twin_tell("mask %u: %s", mask, twin_status(ucp_worker_set_am_recv_handler(pair.worker[1], &param)));
+        twin_print("mask %u: %s", mask, twin_status(ucp_worker_set_am_recv_handler(pair.worker[1], &param)));
     }
     for (i = 0; i < 12; i++) {
         param.field_mask = 7;
         param.id = 3;
         param.flags = i < 8 ? (uint32_t)i : UINT32_C(1) << (i + 10);
         param.cb = handle;
-        twin_tell("flags %#x: %s", param.flags, twin_status(ucp_worker_set_am_recv_handler(pair.worker[1], &param)));
-        twin_tell("old, flags %#x: %s", param.flags,
+        twin_print("flags %#x: %s", param.flags, twin_status(ucp_worker_set_am_recv_handler(pair.worker[1], &param)));
+        twin_print("old, flags %#x: %s", param.flags,
                   twin_status(ucp_worker_set_am_handler(pair.worker[1], 3, handle_old, NULL, param.flags)));
     }
     for (i = 0; i < TWIN_COUNT(ids); i++) {
         param.field_mask = 5;
         param.id = ids[i];
-        twin_tell("id %u: %s", ids[i], twin_status(ucp_worker_set_am_recv_handler(pair.worker[1], &param)));
+        twin_print("id %u: %s", ids[i], twin_status(ucp_worker_set_am_recv_handler(pair.worker[1], &param)));
     }
     param.id = 9;
     param.cb = NULL;
-    twin_tell("no handler: %s", twin_status(ucp_worker_set_am_recv_handler(pair.worker[1], &param)));
-    twin_tell("old, no handler: %s", twin_status(ucp_worker_set_am_handler(pair.worker[1], 9, NULL, NULL, 0)));
+    twin_print("no handler: %s", twin_status(ucp_worker_set_am_recv_handler(pair.worker[1], &param)));
+    twin_print("old, no handler: %s", twin_status(ucp_worker_set_am_handler(pair.worker[1], 9, NULL, NULL, 0)));
     close_all();
 }
 
@@ -280,17 +280,17 @@ static void send_limits(void)
     for (rndv = 0; rndv < 2; rndv++) {
         param.flags = rndv ? UCP_AM_SEND_FLAG_RNDV : 0;
         seen.calls = 0;
-        twin_tell(
+        twin_print(
             "rendezvous %zu, longest header: %s", rndv,
             twin_status(twin_wait(&pair, ucp_am_send_nbx(pair.ep[0], ID, head, attr.max_am_header, out, 8, &param))));
         (void)twin_late(&seen.calls, &pair);
-        twin_tell("rendezvous %zu, seen %d, whole %d", rndv, seen.calls, seen.header_length == attr.max_am_header);
+        twin_print("rendezvous %zu, seen %d, whole %d", rndv, seen.calls, seen.header_length == attr.max_am_header);
         for (i = 0; i < TWIN_COUNT(ids); i++) {
             seen.calls = 0;
-            twin_tell("rendezvous %zu, id %u: %s", rndv, ids[i],
+            twin_print("rendezvous %zu, id %u: %s", rndv, ids[i],
                       twin_status(twin_wait(&pair, ucp_am_send_nbx(pair.ep[0], ids[i], NULL, 0, out, 8, &param))));
             twin_settle(&pair);
-            twin_tell("rendezvous %zu, id %u: calls %d", rndv, ids[i], seen.calls);
+            twin_print("rendezvous %zu, id %u: calls %d", rndv, ids[i], seen.calls);
         }
         param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
         for (i = 0; i < TWIN_COUNT(types); i++) {
@@ -298,12 +298,12 @@ static void send_limits(void)
 
             seen.calls = 0;
             param.datatype = types[i];
-            twin_tell("rendezvous %zu, type %#llx: %s", rndv, (unsigned long long)types[i],
+            twin_print("rendezvous %zu, type %#llx: %s", rndv, (unsigned long long)types[i],
                       twin_status(twin_wait(&pair, ucp_am_send_nbx(pair.ep[0], ID, NULL, 0,
                                                                    types[i] == 2 ? (void *)pieces : out, 2, &param))));
             twin_settle(&pair);
-            twin_tell("rendezvous %zu, type %#llx: calls %d, bytes %zu", rndv, (unsigned long long)types[i], seen.calls,
-                      seen.calls > 0 ? seen.length : 0);
+            twin_print("rendezvous %zu, type %#llx: calls %d, bytes %zu", rndv, (unsigned long long)types[i],
+                       seen.calls, seen.calls > 0 ? seen.length : 0);
         }
         param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
     }
@@ -322,7 +322,7 @@ static void old_calls(void)
     for (old_handler = 0; old_handler < 2; old_handler++) {
         open_all();
         if (old_handler) {
-            twin_tell("handler %s", twin_status(ucp_worker_set_am_handler(pair.worker[1], ID, handle_old, &seen,
+            twin_print("handler %s", twin_status(ucp_worker_set_am_handler(pair.worker[1], ID, handle_old, &seen,
                                                                           UCP_AM_FLAG_WHOLE_MSG)));
         } else {
             set_handler(ID, 0);
@@ -336,7 +336,7 @@ static void old_calls(void)
                     if (!UCS_STATUS_IS_ERR(sent)) {
                         (void)twin_late(old_handler ? &seen.old_calls : &seen.calls, &pair);
                     }
-                    twin_tell("old %d, flags %u, %zu bytes, answer %s: %s, calls %d %d, length %zu %d, reply %d",
+                    twin_print("old %d, flags %u, %zu bytes, answer %s: %s, calls %d %d, length %zu %d, reply %d",
                               old_handler, bits[i], lengths[k], twin_status(answer), twin_status(sent), seen.calls,
                               seen.old_calls, seen.length, seen.data_right,
                               old_handler ? seen.reply : seen.reply_named);
@@ -360,7 +360,7 @@ static void mixed(void)
     ucs_status_t sent;
 
     open_all();
-    twin_tell("handler %s",
+    twin_print("handler %s",
               twin_status(ucp_worker_set_am_handler(pair.worker[1], ID, handle_old, &seen, UCP_AM_FLAG_WHOLE_MSG)));
     for (k = 0; k < TWIN_COUNT(lengths); k++) {
         for (head = 0; head <= HEADER; head += HEADER) {
@@ -370,7 +370,7 @@ static void mixed(void)
                 sent = twin_wait(&pair, ucp_am_send_nbx(pair.ep[0], ID, header, head, out, lengths[k], &param));
                 twin_settle(&pair);
                 twin_settle(&pair);
-                twin_tell("flags %u, header %zu, %zu bytes: %s, calls %d", param.flags, head, lengths[k],
+                twin_print("flags %u, header %zu, %zu bytes: %s, calls %d", param.flags, head, lengths[k],
                           twin_status(sent), seen.old_calls);
             }
         }

@@ -25,12 +25,12 @@ static void library(void)
         attr.field_mask = masks[i];
         status = ucp_lib_query(&attr);
         snprintf(what, sizeof(what), "mask %#llx", (unsigned long long)masks[i]);
-        twin_tell("mask kept: %d", attr.field_mask == masks[i]);
-        twin_tell_filled(what, status, &attr, fields + 1, 1);
+        twin_print("mask kept: %d", attr.field_mask == masks[i]);
+        twin_print_filled(what, status, &attr, fields + 1, 1);
     }
     ucp_get_version(&major, &minor, &release);
     sscanf(ucp_get_version_string(), "%u.%u.%u", &read[0], &read[1], &read[2]);
-    twin_tell("version %u, text agrees: %d", major, read[0] == major && read[1] == minor && read[2] == release);
+    twin_print("version %u, text agrees: %d", major, read[0] == major && read[1] == minor && read[2] == release);
 }
 
 static char *printed(const ucp_config_t *config, ucs_config_print_flags_t flags, const char *title)
@@ -63,7 +63,7 @@ static void one_value(ucp_config_t *config, const char *name, const char *value)
     ucs_status_t status = ucp_config_modify(config, name, value);
     char *text = status == UCS_OK ? printed(config, UCS_CONFIG_PRINT_CONFIG, NULL) : NULL;
 
-    twin_tell("%s='%s': %s, prints %s", name, value, twin_status(status),
+    twin_print("%s='%s': %s, prints %s", name, value, twin_status(status),
               text != NULL ? line_of(text, name) : "nothing");
     free(text);
 }
@@ -159,7 +159,7 @@ static void values(void)
         end = strchr(line, '=');
         twin_need(end != NULL && strncmp(line, "UCX_", 4) == 0, "lines of NAME=VALUE");
         *end = '\0';
-        child = fork(); /* a library that ends the process over one setting tells the others */
+        child = fork(); /* a library that ends the process over one setting reports the others */
         if (child == 0) {
             for (i = 0; i < TWIN_COUNT(list); i++) {
                 one_value(config, line + 4, list[i]);
@@ -168,7 +168,7 @@ static void values(void)
         }
         twin_need(child > 0 && waitpid(child, &how, 0) == child, "a process");
         if (WIFSIGNALED(how)) {
-            twin_tell("%s='' and so on: died of signal %d", line + 4, WTERMSIG(how));
+            twin_print("%s='' and so on: died of signal %d", line + 4, WTERMSIG(how));
         }
     }
     free(text);
@@ -186,7 +186,7 @@ static void defaults(void)
         value = strchr(line, '=');
         twin_need(value != NULL, "lines of NAME=VALUE");
         *value = '\0';
-        twin_tell("%s: %s", line, value + 1);
+        twin_print("%s: %s", line, value + 1);
     }
     free(text);
     ucp_config_release(config);
@@ -206,7 +206,7 @@ static void print_flags(void)
                 continue;
             }
             text = printed(config, (ucs_config_print_flags_t)flags, titles[i]);
-            twin_tell("flags %u, title %d: empty %d, title %d, syntax %d, starts '%.*s'", flags, titles[i] != NULL,
+            twin_print("flags %u, title %d: empty %d, title %d, syntax %d, starts '%.*s'", flags, titles[i] != NULL,
                       text[0] == '\0', twin_has_word(text, "# a title"), twin_has_word(text, "# syntax:"),
                       (int)strcspn(text, "\n") < 12 ? (int)strcspn(text, "\n") : 12, text);
             free(text);
@@ -229,10 +229,10 @@ static void reading(void)
     for (i = 0; i < TWIN_COUNT(prefixes); i++) {
         for (k = 0; k < TWIN_COUNT(files); k++) {
             status = ucp_config_read(prefixes[i], files[k], &config);
-            twin_tell("prefix %s, file %s: %s", prefixes[i], files[k], twin_status(status));
+            twin_print("prefix %s, file %s: %s", prefixes[i], files[k], twin_status(status));
             if (status == UCS_OK) {
                 text = printed(config, UCS_CONFIG_PRINT_CONFIG, NULL);
-                twin_tell("threshold %s", line_of(text, "RNDV_THRESH"));
+                twin_print("threshold %s", line_of(text, "RNDV_THRESH"));
                 free(text);
                 ucp_config_release(config);
             }
@@ -298,9 +298,9 @@ static void environment(void)
         if (read == UCS_OK) {
             ucp_config_release(config);
         }
-        twin_tell("%s=%s: read %s", bad[i][0], bad[i][1], twin_status(read));
-        twin_tell("%s=%s: init %s", bad[i][0], bad[i][1], twin_status(init));
-        twin_tell("%s=%s: worker %s", bad[i][0], bad[i][1], twin_status(worker_status));
+        twin_print("%s=%s: read %s", bad[i][0], bad[i][1], twin_status(read));
+        twin_print("%s=%s: init %s", bad[i][0], bad[i][1], twin_status(init));
+        twin_print("%s=%s: worker %s", bad[i][0], bad[i][1], twin_status(worker_status));
         if (kept != NULL) {
             setenv(bad[i][0], kept, 1);
         } else {
@@ -341,7 +341,7 @@ static void modify(void)
 
     twin_need(ucp_config_read(NULL, NULL, &config) == UCS_OK, "ucp_config_read");
     for (i = 0; i < TWIN_COUNT(pairs); i++) {
-        twin_tell("%s=%s: %s", pairs[i][0], pairs[i][1],
+        twin_print("%s=%s: %s", pairs[i][0], pairs[i][1],
                   twin_status(ucp_config_modify(config, pairs[i][0], pairs[i][1])));
     }
     ucp_config_release(config);

@@ -52,7 +52,7 @@ static void talk(ucp_context_h context, const char *what)
     received = ucp_tag_recv_nb(worker, in, sizeof(in), ucp_dt_make_contig(1), 1, 1, twin_got);
     sent = twin_wait(&pair, ucp_tag_send_nb(ep, out, sizeof(out), ucp_dt_make_contig(1), 1, twin_done));
     got = twin_wait(&pair, received);
-    twin_tell("%s: sent %s, received %s, same %d", what, twin_status(sent), twin_status(got), strcmp(in, out) == 0);
+    twin_print("%s: sent %s, received %s, same %d", what, twin_status(sent), twin_status(got), strcmp(in, out) == 0);
     (void)twin_wait(&pair, ucp_ep_close_nb(ep, UCP_EP_CLOSE_MODE_FLUSH));
     ucp_worker_destroy(worker);
 }
@@ -69,18 +69,18 @@ static void one(uint64_t mask, bool with_message)
     fill(&params, mask);
     snprintf(what, sizeof(what), "mask %#llx", (unsigned long long)mask);
     status = ucp_init(&params, NULL, &context);
-    twin_tell("%s: %s", what, twin_status(status));
+    twin_print("%s: %s", what, twin_status(status));
     if (status != UCS_OK) {
         return;
     }
     memset(&attr, 0, sizeof(attr));
     attr.field_mask = UCP_ATTR_FIELD_THREAD_MODE | UCP_ATTR_FIELD_MEMORY_TYPES | UCP_ATTR_FIELD_NAME;
     status = ucp_context_query(context, &attr);
-    twin_tell("%s: query %s, thread mode %d, host %d, name %s", what, twin_status(status), attr.thread_mode,
+    twin_print("%s: query %s, thread mode %d, host %d, name %s", what, twin_status(status), attr.thread_mode,
               (int)(attr.memory_types & 1), (mask & UCP_PARAM_FIELD_NAME) ? attr.name : "of its own");
     if (with_message) {
         talk(context, what);
-        twin_tell("%s: requests made ready %d, as many cleaned %d", what, inits > 0,
+        twin_print("%s: requests made ready %d, as many cleaned %d", what, inits > 0,
                   !(mask & UCP_PARAM_FIELD_REQUEST_INIT) || !(mask & UCP_PARAM_FIELD_REQUEST_CLEANUP) ||
                       inits == cleanups);
     }
@@ -115,7 +115,7 @@ static void features(void)
         params.field_mask = UCP_PARAM_FIELD_FEATURES;
         params.features = bit < 0 ? 0 : UINT64_C(1) << bit;
         status = ucp_init(&params, NULL, &context);
-        twin_tell("feature bit %d: %s", bit, twin_status(status));
+        twin_print("feature bit %d: %s", bit, twin_status(status));
         if (status == UCS_OK) {
             ucp_cleanup(context);
         }
@@ -141,8 +141,8 @@ static void query(void)
         attr.field_mask = mask;
         status = ucp_context_query(context, &attr);
         snprintf(what, sizeof(what), "mask %#llx", (unsigned long long)mask);
-        twin_tell("%s: mask kept %d", what, attr.field_mask == mask);
-        twin_tell_filled(what, status, &attr, attr_fields, TWIN_COUNT(attr_fields));
+        twin_print("%s: mask kept %d", what, attr.field_mask == mask);
+        twin_print_filled(what, status, &attr, attr_fields, TWIN_COUNT(attr_fields));
     }
     ucp_cleanup(context);
 }
@@ -157,7 +157,7 @@ static void versions(void)
 
     for (i = 0; i < TWIN_COUNT(asked); i++) {
         status = ucp_init_version(asked[i][0], asked[i][1], &params, NULL, &context);
-        twin_tell("%u.%u: %s", asked[i][0], asked[i][1], twin_status(status));
+        twin_print("%u.%u: %s", asked[i][0], asked[i][1], twin_status(status));
         if (status == UCS_OK) {
             ucp_cleanup(context);
         }
@@ -176,17 +176,17 @@ static void print_info(void)
 
     ucp_context_print_info(context, stream);
     fclose(stream);
-    twin_tell("heading %d", twin_has_word(text, "UCP context"));
+    twin_print("heading %d", twin_has_word(text, "UCP context"));
     for (line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
         longest = (int)strlen(line) > longest ? (int)strlen(line) : longest;
         if (sscanf(line, "# resource %d : md %d dev %d flags %2s %127s", &resource, &md, &device, flags, transport) ==
             5) {
             read += strchr(transport, '/') != NULL;
         } else if (line[0] != '#') {
-            twin_tell("a line without #");
+            twin_print("a line without #");
         }
     }
-    twin_tell("resources read %d, lines short %d", read > 0, longest < 127);
+    twin_print("resources read %d, lines short %d", read > 0, longest < 127);
     free(text);
     ucp_cleanup(context);
 }
@@ -203,7 +203,7 @@ static void memory_info(void)
         stream = open_memstream(&text, &size);
         ucp_mem_print_info(sizes[i], context, stream);
         fclose(stream);
-        twin_tell("memory of %s: something %d", sizes[i], text[0] != '\0');
+        twin_print("memory of %s: something %d", sizes[i], text[0] != '\0');
         free(text);
     }
     ucp_cleanup(context);

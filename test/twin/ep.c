@@ -82,21 +82,21 @@ static void one(struct twin_pair *pair, uint64_t mask, unsigned mode)
     status = ucp_ep_create(pair->worker[0], &params, &ep);
     memset(address, 0, length);
     ucp_worker_release_address(pair->worker[1], address);
-    twin_tell("%s: %s", what, twin_status(status));
+    twin_print("%s: %s", what, twin_status(status));
     if (status != UCS_OK) {
         return;
     }
-    twin_tell("%s: said %s", what, twin_status(say(pair, ep)));
+    twin_print("%s: said %s", what, twin_status(say(pair, ep)));
     closed = ucp_ep_close_nb(ep, mode);
-    twin_tell("%s: close %s", what,
+    twin_print("%s: close %s", what,
               UCS_PTR_IS_ERR(closed) ? twin_pointer_status(closed) : twin_status(twin_wait(pair, closed)));
     if (UCS_PTR_IS_ERR(closed)) {
-        twin_tell("%s: still says %s", what, twin_status(say(pair, ep)));
+        twin_print("%s: still says %s", what, twin_status(say(pair, ep)));
         closed = ucp_ep_close_nb(ep, UCP_EP_CLOSE_MODE_FLUSH);
-        twin_tell("%s: flush %s", what, twin_status(twin_wait(pair, closed)));
+        twin_print("%s: flush %s", what, twin_status(twin_wait(pair, closed)));
     }
     twin_settle(pair);
-    twin_tell("%s: failures %d", what, failures);
+    twin_print("%s: failures %d", what, failures);
 }
 
 static void masks(void)
@@ -143,7 +143,7 @@ static void values(void)
     memset(&params, TWIN_FILL, sizeof(params));
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
     params.address = NULL;
-    twin_tell("no address: %s", twin_status(ucp_ep_create(pair.worker[0], &params, &ep)));
+    twin_print("no address: %s", twin_status(ucp_ep_create(pair.worker[0], &params, &ep)));
     for (i = 0; i < TWIN_COUNT(flags) + TWIN_COUNT(modes); i++) {
         bool of_mode = i >= TWIN_COUNT(flags);
         unsigned value = of_mode ? modes[i - TWIN_COUNT(flags)] : flags[i];
@@ -155,9 +155,9 @@ static void values(void)
         params.err_mode = (ucp_err_handling_mode_t)value;
         params.flags = value;
         status = ucp_ep_create(pair.worker[0], &params, &ep);
-        twin_tell("%s %u: %s", of_mode ? "mode" : "flags", value, twin_status(status));
+        twin_print("%s %u: %s", of_mode ? "mode" : "flags", value, twin_status(status));
         if (status == UCS_OK) {
-            twin_tell("%s %u: said %s", of_mode ? "mode" : "flags", value, twin_status(say(&pair, ep)));
+            twin_print("%s %u: said %s", of_mode ? "mode" : "flags", value, twin_status(say(&pair, ep)));
             (void)twin_wait(&pair, ucp_ep_close_nb(ep, UCP_EP_CLOSE_MODE_FLUSH));
         }
     }
@@ -185,9 +185,9 @@ static void query(void)
         status = ucp_ep_query(pair.ep[0], &attr);
         snprintf(what, sizeof(what), "mask %#llx", (unsigned long long)mask);
         if (status == UCS_OK) {
-            twin_tell_filled(what, status, &attr, fields, TWIN_COUNT(fields));
+            twin_print_filled(what, status, &attr, fields, TWIN_COUNT(fields));
         } else {
-            twin_tell("%s: %s", what, twin_status(status));
+            twin_print("%s: %s", what, twin_status(status));
         }
     }
     twin_pair_close(&pair);
@@ -213,14 +213,14 @@ static void performance(void)
             attr.field_mask = masks[k];
             param.message_size = (masks[i] & 1) ? 100 : param.message_size;
             status = ucp_ep_evaluate_perf(pair.ep[0], &param, &attr);
-            twin_tell("masks %zu %zu: %s", i, k, twin_status(status));
+            twin_print("masks %zu %zu: %s", i, k, twin_status(status));
         }
     }
     for (i = 0; i < TWIN_COUNT(sizes); i++) {
         param.field_mask = attr.field_mask = 1;
         param.message_size = sizes[i];
         (void)ucp_ep_evaluate_perf(pair.ep[0], &param, &attr);
-        twin_tell("size %zu: a time %d, not less %d", sizes[i], attr.estimated_time > 0 && attr.estimated_time < 100,
+        twin_print("size %zu: a time %d, not less %d", sizes[i], attr.estimated_time > 0 && attr.estimated_time < 100,
                   attr.estimated_time >= before);
         before = attr.estimated_time;
     }
@@ -247,7 +247,7 @@ static void change(void)
             continue;
         }
         fill(&params, mask, (const ucp_address_t *)"nothing", &nobody);
-        twin_tell("mask %#llx: %s", (unsigned long long)mask,
+        twin_print("mask %#llx: %s", (unsigned long long)mask,
                   twin_pointer_status(ucp_ep_modify_nb(pair.ep[0], &params)));
     }
     twin_pair_close(&pair);
@@ -270,25 +270,25 @@ static void old_calls(void)
 
     for (i = 0; i < TWIN_COUNT(masks); i++) {
         twin_pair_open(&pair, UCP_FEATURE_TAG, UCP_ERR_HANDLING_MODE_NONE);
-        twin_tell("%zu: said %s", i, twin_status(say(&pair, pair.ep[0])));
+        twin_print("%zu: said %s", i, twin_status(say(&pair, pair.ep[0])));
         memset(&param, TWIN_FILL, sizeof(param));
         param.op_attr_mask = masks[i];
         param.flags = (masks[i] & UCP_OP_ATTR_FIELD_FLAGS) ? 0 : param.flags;
-        twin_tell("%zu: ep flush %s", i, twin_status(twin_wait(&pair, ucp_ep_flush_nbx(pair.ep[0], &param))));
-        twin_tell("%zu: worker flush %s", i,
+        twin_print("%zu: ep flush %s", i, twin_status(twin_wait(&pair, ucp_ep_flush_nbx(pair.ep[0], &param))));
+        twin_print("%zu: worker flush %s", i,
                   twin_status(twin_wait(&pair, ucp_worker_flush_nbx(pair.worker[0], &param))));
         closed = ucp_ep_close_nbx(pair.ep[0], &param);
-        twin_tell("%zu: close %s", i, twin_status(twin_wait(&pair, closed)));
+        twin_print("%zu: close %s", i, twin_status(twin_wait(&pair, closed)));
         pair.ep[0] = NULL;
         twin_pair_close(&pair);
     }
     twin_pair_open(&pair, UCP_FEATURE_TAG, UCP_ERR_HANDLING_MODE_NONE);
-    twin_tell("flush %s", twin_status(ucp_ep_flush(pair.ep[0])));
-    twin_tell("worker flush %s", twin_status(ucp_worker_flush(pair.worker[0])));
-    twin_tell("fence %s", twin_status(ucp_worker_fence(pair.worker[0])));
-    twin_tell("flush nb %s", twin_status(twin_wait(&pair, ucp_ep_flush_nb(pair.ep[0], 77, twin_done))));
-    twin_tell("worker flush nb %s", twin_status(twin_wait(&pair, ucp_worker_flush_nb(pair.worker[0], 77, twin_done))));
-    twin_tell("disconnect %s", twin_status(twin_wait(&pair, ucp_disconnect_nb(pair.ep[0]))));
+    twin_print("flush %s", twin_status(ucp_ep_flush(pair.ep[0])));
+    twin_print("worker flush %s", twin_status(ucp_worker_flush(pair.worker[0])));
+    twin_print("fence %s", twin_status(ucp_worker_fence(pair.worker[0])));
+    twin_print("flush nb %s", twin_status(twin_wait(&pair, ucp_ep_flush_nb(pair.ep[0], 77, twin_done))));
+    twin_print("worker flush nb %s", twin_status(twin_wait(&pair, ucp_worker_flush_nb(pair.worker[0], 77, twin_done))));
+    twin_print("disconnect %s", twin_status(twin_wait(&pair, ucp_disconnect_nb(pair.ep[0]))));
     ucp_ep_destroy(pair.ep[1]);
     pair.ep[0] = pair.ep[1] = NULL;
     twin_pair_close(&pair);
@@ -318,23 +318,24 @@ static void peer_gone(void)
                  address, NULL);
             params.err_mode = mode;
             twin_need(ucp_ep_create(pair.worker[0], &params, &ep) == UCS_OK, "ucp_ep_create");
-            twin_tell("mode %d: said %s", mode, twin_status(say(&pair, ep)));
+            twin_print("mode %d: said %s", mode, twin_status(say(&pair, ep)));
             ucp_worker_destroy(pair.worker[1]);
             alone = pair;
             alone.worker[1] = pair.worker[0];
             if (mode == UCP_ERR_HANDLING_MODE_NONE) {
                 twin_settle(&alone);
             } else {
-                twin_tell("mode %d: late %d", mode, twin_late(&failures, &alone));
+                twin_print("mode %d: late %d", mode, twin_late(&failures, &alone));
             }
-            twin_tell("mode %d: failures %d, %s, argument %#lx", mode, failures,
+            twin_print("mode %d: failures %d, %s, argument %#lx", mode, failures,
                       failures > 0 ? twin_status(failure) : "none", failures > 0 ? (unsigned long)failure_argument : 0);
             if (mode == UCP_ERR_HANDLING_MODE_PEER) {
                 flushed = ucp_ep_flush_nb(ep, 0, twin_done);
-                twin_tell("mode %d: flush %s", mode, twin_pointer_status(flushed));
+                twin_print("mode %d: flush %s", mode, twin_pointer_status(flushed));
                 status = UCS_PTR_STATUS(ucp_tag_send_nb(ep, "x", 1, ucp_dt_make_contig(1), 1, twin_done));
-                twin_tell("mode %d: send %s", mode, twin_status(status));
-                twin_tell("mode %d: close %s", mode, twin_status(twin_wait(&alone, ucp_ep_close_nb(ep, data ? 0 : 1))));
+                twin_print("mode %d: send %s", mode, twin_status(status));
+                twin_print("mode %d: close %s", mode,
+                           twin_status(twin_wait(&alone, ucp_ep_close_nb(ep, data ? 0 : 1))));
             }
             ucp_worker_destroy(pair.worker[0]);
             ucp_cleanup(pair.context);
@@ -356,7 +357,7 @@ static void print_info(void)
     stream = open_memstream(&text, &size);
     ucp_ep_print_info(pair.ep[0], stream);
     fclose(stream);
-    twin_tell("heading %d, peer %d, lane %d", twin_has_word(text, "UCP endpoint"), twin_has_word(text, "peer:"),
+    twin_print("heading %d, peer %d, lane %d", twin_has_word(text, "UCP endpoint"), twin_has_word(text, "peer:"),
               twin_has_word(text, "lane[0]:"));
     free(text);
     twin_pair_close(&pair);

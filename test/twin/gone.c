@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an endpoint with error handling tells of a peer that is gone: by the moment (before ucp_ep_create, before the
+ * What an endpoint with error handling reports of a peer that is gone: by the moment (before ucp_ep_create, before the
  * first operation, while connecting, with an operation under way, later), by the way (the worker destroyed, the process
  * killed, the peer's endpoint closed) and by operation. ERR, EP-17. The peer is a process of its own.
  */
@@ -27,7 +27,7 @@ enum moment { BEFORE, UNUSED, DIALLED, UNDER_WAY, LATER };
 enum ending { DESTROYED, KILLED, CLOSED, FORCED };
 enum command { PROGRESS = 'p', STOP = 's', DESTROY = 'd', CLOSE = 'c', FORCE = 'f' };
 
-/* What a process tells the other one of its worker. */
+/* What a process sends the other one of its worker. */
 struct card {
     size_t address_length;
     size_t key_length;
@@ -36,9 +36,9 @@ struct card {
     unsigned char key[ADDRESS_BYTES];
 };
 
-static int wire, told;
+static int wire, reported;
 static pid_t peer;
-static ucs_status_t told_status;
+static ucs_status_t reported_status;
 static ucp_context_h context;
 static ucp_worker_h worker;
 static ucp_ep_h ep;
@@ -49,8 +49,8 @@ static void failed(void *arg, ucp_ep_h of, ucs_status_t status)
 {
     (void)arg;
     (void)of;
-    told++;
-    told_status = status;
+    reported++;
+    reported_status = status;
 }
 
 static void move(bool in, void *bytes, size_t length)
@@ -219,13 +219,13 @@ static ucs_status_ptr_t post(const char *what, const struct card *other, size_t 
     return gone_post(what, ep, &area, length, &param);
 }
 
-/* Until the handler ran. An orderly close is told to nobody. */
+/* Until the handler ran. An orderly close is reported to nobody. */
 static void notice(struct twin_pair *alone, enum ending ending)
 {
     if (ending == CLOSED) {
         twin_settle(alone);
     } else {
-        (void)twin_late(&told, alone);
+        (void)twin_late(&reported, alone);
     }
 }
 
@@ -248,7 +248,7 @@ static void one(const struct twin_scenario *scenario)
     }
     status = connect_to(&other);
     if (status != UCS_OK) {
-        twin_tell("%s: create %s", scenario->name, twin_status(status));
+        twin_print("%s: create %s", scenario->name, twin_status(status));
         return;
     }
     if (moment == UNUSED) {
@@ -257,7 +257,7 @@ static void one(const struct twin_scenario *scenario)
         order(PROGRESS);
         status = twin_prepare(&alone, post("get", &other, SMALL));
         if (status != UCS_OK) {
-            twin_tell("%s: connecting %s", scenario->name, twin_status(status));
+            twin_print("%s: connecting %s", scenario->name, twin_status(status));
             return;
         }
         order(STOP);
@@ -277,8 +277,8 @@ static void one(const struct twin_scenario *scenario)
     notice(&alone, ending);
     later = ends(post("tag", &other, SMALL));
     closed = ends(ucp_ep_close_nb(ep, UCP_EP_CLOSE_MODE_FLUSH));
-    twin_tell("%s: %s, told %s%s, then %s, close %s", scenario->name, twin_status(status),
-              told > 0 ? twin_status(told_status) : "nothing", told > 1 ? " twice" : "", twin_status(later),
+    twin_print("%s: %s, reported %s%s, then %s, close %s", scenario->name, twin_status(status),
+              reported > 0 ? twin_status(reported_status) : "nothing", reported > 1 ? " twice" : "", twin_status(later),
               twin_status(closed));
 }
 

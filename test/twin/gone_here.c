@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an endpoint with error handling tells when both ends are in one process: to the own worker, where operations are
- * under way while the endpoint is closed or the worker destroyed; and to a second worker, which goes away. ERR, EP-17.
+ * What an endpoint with error handling reports when both ends are in one process: to the own worker, where operations
+ * are under way while the endpoint is closed or the worker destroyed; and to a second worker, which goes away. ERR,
+ * EP-17.
  */
 #define _GNU_SOURCE
 #include "gone.h"
@@ -29,15 +30,15 @@ struct side {
 static ucp_context_h context;
 static struct side sides[2];
 static struct gone_area area;
-static int told, calls;
-static ucs_status_t told_status, called_status;
+static int reported, calls;
+static ucs_status_t reported_status, called_status;
 
 static void failed(void *arg, ucp_ep_h of, ucs_status_t status)
 {
     (void)arg;
     (void)of;
-    told++;
-    told_status = status;
+    reported++;
+    reported_status = status;
 }
 
 static void called(ucs_status_t status)
@@ -189,7 +190,7 @@ static void own(const struct twin_scenario *scenario)
     address = address_of(&sides[0]);
     status = connect_to(&sides[0], address);
     if (status != UCS_OK) {
-        twin_tell("%s: create %s", scenario->name, twin_status(status));
+        twin_print("%s: create %s", scenario->name, twin_status(status));
         return;
     }
     prepare(post("flush", 0), &sides[0]);
@@ -209,8 +210,8 @@ static void own(const struct twin_scenario *scenario)
     } else {
         result = twin_status(calls > 0 ? called_status : UCS_PTR_STATUS(posted));
     }
-    twin_tell("%s: %s, %s%s, told %s, close %s", scenario->name, now, result, calls > 1 ? " twice" : "",
-              told > 0 ? twin_status(told_status) : "nothing", twin_status(closed));
+    twin_print("%s: %s, %s%s, reported %s, close %s", scenario->name, now, result, calls > 1 ? " twice" : "",
+              reported > 0 ? twin_status(reported_status) : "nothing", twin_status(closed));
 }
 
 static void die(const struct twin_scenario *scenario)
@@ -245,7 +246,7 @@ static void second(const struct twin_scenario *scenario)
     }
     status = connect_to(&sides[0], addresses[1]);
     if (status != UCS_OK) {
-        twin_tell("%s: create %s", scenario->name, twin_status(status));
+        twin_print("%s: create %s", scenario->name, twin_status(status));
         return;
     }
     if (scenario->moment != BEFORE) {
@@ -255,7 +256,7 @@ static void second(const struct twin_scenario *scenario)
     }
     if (scenario->moment == LATER) {
         die(scenario);
-        (void)twin_late(&told, &alone);
+        (void)twin_late(&reported, &alone);
     }
     posted = post(scenario->what, scenario->moment == UNDER_WAY ? LARGE : SMALL);
     if (scenario->moment == UNDER_WAY) {
@@ -263,11 +264,11 @@ static void second(const struct twin_scenario *scenario)
         die(scenario);
     }
     status = twin_wait(&alone, posted);
-    (void)twin_late(&told, &alone);
+    (void)twin_late(&reported, &alone);
     later = twin_wait(&alone, post("tag", SMALL));
     closed = close_ep(&sides[0], false);
-    twin_tell("%s: %s, told %s%s, then %s, close %s", scenario->name, twin_status(status),
-              told > 0 ? twin_status(told_status) : "nothing", told > 1 ? " twice" : "", twin_status(later),
+    twin_print("%s: %s, reported %s%s, then %s, close %s", scenario->name, twin_status(status),
+              reported > 0 ? twin_status(reported_status) : "nothing", reported > 1 ? " twice" : "", twin_status(later),
               twin_status(closed));
 }
 

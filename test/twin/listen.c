@@ -121,7 +121,7 @@ static void listeners(void)
     for (mask = 0; mask < 9; mask++) {
         for (callbacks = 0; callbacks < 2; callbacks++) {
             status = listen_on(mask < 8 ? mask : (TWIN_UNKNOWN | 5), &any, sizeof(any), callbacks);
-            twin_tell("mask %u, callbacks %d: %s", mask, callbacks, twin_status(status));
+            twin_print("mask %u, callbacks %d: %s", mask, callbacks, twin_status(status));
             if (status == UCS_OK) {
                 ucp_listener_destroy(listener);
             }
@@ -129,7 +129,7 @@ static void listeners(void)
     }
     for (i = 0; i < TWIN_COUNT(asked) - 1; i++) { /* the last: how long an address is says its family */
         status = listen_on(5, asked[i].address, asked[i].length, true);
-        twin_tell("%s: %s", asked[i].name, twin_status(status));
+        twin_print("%s: %s", asked[i].name, twin_status(status));
         if (status == UCS_OK) {
             ucp_listener_destroy(listener);
         }
@@ -137,13 +137,13 @@ static void listeners(void)
     twin_need(listen_on(5, &any, sizeof(any), true) == UCS_OK, "ucp_listener_create");
     first = listener;
     any = address_of_listener();
-    twin_tell("a port %d, loopback %d", any.sin_port != 0, any.sin_addr.s_addr == htonl(INADDR_LOOPBACK));
-    twin_tell("in use: %s", twin_status(listen_on(5, &any, sizeof(any), true)));
+    twin_print("a port %d, loopback %d", any.sin_port != 0, any.sin_addr.s_addr == htonl(INADDR_LOOPBACK));
+    twin_print("in use: %s", twin_status(listen_on(5, &any, sizeof(any), true)));
     for (i = 0; i < 3; i++) {
         memset(&attr, TWIN_FILL, sizeof(attr));
         attr.field_mask = masks[i];
         status = ucp_listener_query(first, &attr);
-        twin_tell_filled(i == 1 ? "query" : "query of nothing", status, &attr, fields, 1);
+        twin_print_filled(i == 1 ? "query" : "query of nothing", status, &attr, fields, 1);
     }
     ucp_listener_destroy(first);
     ucp_worker_destroy(pair.worker[0]);
@@ -190,18 +190,18 @@ static ucs_status_t answer(uint64_t mask, int mode)
     return ucp_ep_create(pair.worker[1], &params, &pair.ep[1]);
 }
 
-static void tell_failures(const char *what)
+static void print_failures(const char *what)
 {
     int i;
 
     for (i = 0; i < 2; i++) {
-        twin_tell("%s: %s told %d times, %s, argument %#lx", what, i == 0 ? "client" : "server", failures[i],
+        twin_print("%s: %s reported %d times, %s, argument %#lx", what, i == 0 ? "client" : "server", failures[i],
                   failures[i] > 0 ? twin_status(failure[i]) : "none",
                   failures[i] > 0 ? (unsigned long)failure_argument[i] : 0);
     }
 }
 
-static void tell_request(const char *what)
+static void print_request(const char *what)
 {
     static const struct twin_field fields[] = {TWIN_FIELD(ucp_conn_request_attr_t, client_address),
                                                TWIN_FIELD(ucp_conn_request_attr_t, client_id)};
@@ -215,9 +215,9 @@ static void tell_request(const char *what)
         attr.field_mask = mask < 4 ? mask : ~UINT64_C(3);
         status = ucp_conn_request_query(request, &attr);
         snprintf(text, sizeof(text), "%s, query %llu", what, (unsigned long long)mask);
-        twin_tell_filled(text, status, &attr, fields, TWIN_COUNT(fields));
+        twin_print_filled(text, status, &attr, fields, TWIN_COUNT(fields));
         if (mask == 2) {
-            twin_tell("%s: client %llu", what, (unsigned long long)attr.client_id);
+            twin_print("%s: client %llu", what, (unsigned long long)attr.client_id);
         }
     }
 }
@@ -240,19 +240,19 @@ static void use(const char *what, struct sockaddr_in to)
         recv = ucp_tag_recv_nb(pair.worker[!i], in, sizeof(in), byte, 1, 1, twin_got);
         sent = twin_wait(&pair, ucp_tag_send_nb(pair.ep[i], "1234567", 8, byte, 1, twin_done));
         got = twin_wait(&pair, recv);
-        twin_tell("%s: side %d sent %s, arrived %s", what, i, twin_status(sent), twin_status(got));
+        twin_print("%s: side %d sent %s, arrived %s", what, i, twin_status(sent), twin_status(got));
     }
     for (i = 0; i < 2; i++) {
         if (pair.ep[i] != NULL) {
             memset(&attr, 0, sizeof(attr));
             attr.field_mask = 7;
-            twin_tell("%s: side %d query %s", what, i, twin_status(ucp_ep_query(pair.ep[i], &attr)));
+            twin_print("%s: side %d query %s", what, i, twin_status(ucp_ep_query(pair.ep[i], &attr)));
             memcpy(&seen[i][0], &attr.local_sockaddr, sizeof(seen[i][0]));
             memcpy(&seen[i][1], &attr.remote_sockaddr, sizeof(seen[i][1]));
         }
     }
     if (pair.ep[0] != NULL && pair.ep[1] != NULL) {
-        twin_tell("%s: client to listener %d, server at listener %d, same client %d", what,
+        twin_print("%s: client to listener %d, server at listener %d, same client %d", what,
                   seen[0][1].sin_port == to.sin_port, seen[1][0].sin_port == to.sin_port,
                   seen[0][0].sin_port == seen[1][1].sin_port);
     }
@@ -274,7 +274,7 @@ static void end(const char *what, int first)
         } else if (!handled[side] && status != UCS_INPROGRESS) {
             status = UCS_OK; /* whether it knew already that the other side is gone */
         }
-        twin_tell("%s: close %d %s", what, side, twin_status(status));
+        twin_print("%s: close %d %s", what, side, twin_status(status));
         pair.ep[side] = NULL;
     }
 }
@@ -329,15 +329,15 @@ static void clients(void)
             open_listener(5, &to);
             snprintf(what, sizeof(what), "client %zu, %d first", i, first);
             status = dial(to, asked[i].mask, asked[i].flags, asked[i].mode);
-            twin_tell("%s: %s", what, twin_status(status));
+            twin_print("%s: %s", what, twin_status(status));
             if (status == UCS_OK) {
-                twin_tell("%s: late %d", what, twin_late(&requests, &pair));
-                tell_request(what);
-                twin_tell("%s: answer %s", what,
+                twin_print("%s: late %d", what, twin_late(&requests, &pair));
+                print_request(what);
+                twin_print("%s: answer %s", what,
                           twin_status(answer(asked[i].mask & (SAFE | UCP_EP_PARAM_FIELD_USER_DATA), asked[i].mode)));
                 use(what, to);
                 end(what, first);
-                tell_failures(what);
+                print_failures(what);
             }
             close_listener();
         }
@@ -367,14 +367,14 @@ static void servers(void)
                 twin_need(dial(to, DIAL | SAFE, 1, mine) == UCS_OK && !twin_late(&requests, &pair),
                           "a connection request");
                 status = answer(masks[i], yours);
-                twin_tell("%s: answer %s", what, twin_status(status));
+                twin_print("%s: answer %s", what, twin_status(status));
                 if (status == UCS_OK) {
                     use(what, to);
                 } else {
                     pair.ep[1] = NULL;
-                    twin_tell("%s: late %d", what, twin_late(&failures[0], &pair));
+                    twin_print("%s: late %d", what, twin_late(&failures[0], &pair));
                 }
-                tell_failures(what);
+                print_failures(what);
                 end(what, 0);
                 close_listener();
             }
@@ -394,22 +394,22 @@ static void refusals(void)
             if (variant == 0) { /* nobody there */
                 ucp_listener_destroy(listener);
             }
-            twin_tell("variant %d, mode %d: %s", variant, mode, twin_status(dial(to, DIAL | SAFE, 1, mode)));
+            twin_print("variant %d, mode %d: %s", variant, mode, twin_status(dial(to, DIAL | SAFE, 1, mode)));
             waiting = ucp_tag_send_nb(pair.ep[0], "x", 1, ucp_dt_make_contig(1), 1, twin_done);
             if (variant == 1) {
                 twin_need(!twin_late(&requests, &pair), "a connection request");
-                twin_tell("variant %d, mode %d: reject %s", variant, mode,
+                twin_print("variant %d, mode %d: reject %s", variant, mode,
                           twin_status(ucp_listener_reject(listener, request)));
             }
-            twin_tell("variant %d, mode %d: late %d", variant, mode, twin_late(&failures[0], &pair));
-            twin_tell("variant %d, mode %d: waiting %s", variant, mode, twin_status(twin_wait(&pair, waiting)));
+            twin_print("variant %d, mode %d: late %d", variant, mode, twin_late(&failures[0], &pair));
+            twin_print("variant %d, mode %d: waiting %s", variant, mode, twin_status(twin_wait(&pair, waiting)));
             if (mode == 1) {
-                twin_tell(
+                twin_print(
                     "variant %d, mode %d: send %s", variant, mode,
                     twin_pointer_status(ucp_am_send_nb(pair.ep[0], 1, "x", 1, ucp_dt_make_contig(1), twin_done, 0)));
             }
-            tell_failures("refused");
-            twin_tell("variant %d, mode %d: close %s", variant, mode,
+            print_failures("refused");
+            twin_print("variant %d, mode %d: close %s", variant, mode,
                       twin_status(twin_wait(&pair, ucp_ep_close_nb(pair.ep[0], UCP_EP_CLOSE_MODE_FLUSH))));
             if (variant == 1) {
                 ucp_listener_destroy(listener);
@@ -427,18 +427,18 @@ static void old_handler(void)
     ucp_ep_params_t params;
 
     open_listener(3, &to);
-    twin_tell("dial %s", twin_status(dial(to, DIAL | SAFE, 1, 1)));
-    twin_tell("late %d", twin_late(&accepts, &pair));
+    twin_print("dial %s", twin_status(dial(to, DIAL | SAFE, 1, 1)));
+    twin_print("late %d", twin_late(&accepts, &pair));
     pair.ep[1] = accepted;
     memset(&params, TWIN_FILL, sizeof(params));
     params.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLER;
     params.err_handler.cb = server_failed;
     params.err_handler.arg = (void *)0x5;
     handled[1] = true;
-    twin_tell("change %s", twin_pointer_status(ucp_ep_modify_nb(accepted, &params)));
+    twin_print("change %s", twin_pointer_status(ucp_ep_modify_nb(accepted, &params)));
     use("old handler", to);
     end("old handler", 0);
-    tell_failures("old handler");
+    print_failures("old handler");
     close_listener();
 }
 
@@ -453,23 +453,23 @@ static void sudden(void)
         open_listener(5, &to);
         snprintf(what, sizeof(what), "variant %d", variant);
         twin_need(dial(to, DIAL | SAFE, 1, 1) == UCS_OK && !twin_late(&requests, &pair), "a connection request");
-        twin_tell("%s: answer %s", what, twin_status(answer(SAFE, 1)));
+        twin_print("%s: answer %s", what, twin_status(answer(SAFE, 1)));
         use(what, to);
         if (variant < 2) {
-            twin_tell("%s: force %s", what,
+            twin_print("%s: force %s", what,
                       twin_status(twin_wait(&pair, ucp_ep_close_nb(pair.ep[variant], UCP_EP_CLOSE_MODE_FORCE))));
             pair.ep[variant] = NULL;
-            twin_tell("%s: late %d", what, twin_late(&failures[!variant], &pair));
+            twin_print("%s: late %d", what, twin_late(&failures[!variant], &pair));
             end(what, !variant);
         } else {
             ucp_listener_destroy(listener);
             ucp_worker_destroy(pair.worker[1]);
             pair.worker[1] = pair.worker[0];
-            twin_tell("%s: late %d", what, twin_late(&failures[0], &pair));
-            twin_tell("%s: close %s", what,
+            twin_print("%s: late %d", what, twin_late(&failures[0], &pair));
+            twin_print("%s: close %s", what,
                       twin_status(twin_wait(&pair, ucp_ep_close_nb(pair.ep[0], UCP_EP_CLOSE_MODE_FLUSH))));
         }
-        tell_failures(what);
+        print_failures(what);
         if (variant < 2) {
             close_listener();
         } else {

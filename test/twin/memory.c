@@ -12,7 +12,7 @@ enum { LENGTH = 8192 };
 
 static char *area;
 
-static void tell_region(const char *what, ucp_context_h context, const ucp_mem_map_params_t *params, ucp_mem_h memh)
+static void print_region(const char *what, ucp_context_h context, const ucp_mem_map_params_t *params, ucp_mem_h memh)
 {
     bool given = (params->field_mask & UCP_MEM_MAP_PARAM_FIELD_ADDRESS) != 0;
     const char *address;
@@ -25,16 +25,16 @@ static void tell_region(const char *what, ucp_context_h context, const ucp_mem_m
     attr.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS | UCP_MEM_ATTR_FIELD_LENGTH | UCP_MEM_ATTR_FIELD_MEM_TYPE;
     status = ucp_mem_query(memh, &attr);
     address = given && params->address == attr.address ? "as given" : "another";
-    twin_tell("%s: query %s, address %s, type %d", what, twin_status(status),
+    twin_print("%s: query %s, address %s, type %d", what, twin_status(status),
               attr.address == NULL ? "none" : address, (int)attr.mem_type);
-    twin_tell("%s: long enough %d, empty %d", what, attr.length >= (params->length > (1 << 30) ? 0 : params->length),
+    twin_print("%s: long enough %d, empty %d", what, attr.length >= (params->length > (1 << 30) ? 0 : params->length),
               attr.length == 0);
     status = ucp_rkey_pack(context, memh, &buffer, &size);
-    twin_tell("%s: key %s", what, twin_status(status));
+    twin_print("%s: key %s", what, twin_status(status));
     if (status == UCS_OK) {
         ucp_rkey_buffer_release(buffer);
     }
-    twin_tell("%s: unmap %s", what, twin_status(ucp_mem_unmap(context, memh)));
+    twin_print("%s: unmap %s", what, twin_status(ucp_mem_unmap(context, memh)));
 }
 
 static void map(ucp_context_h context, const char *what, const ucp_mem_map_params_t *params)
@@ -42,9 +42,9 @@ static void map(ucp_context_h context, const char *what, const ucp_mem_map_param
     ucp_mem_h memh;
     ucs_status_t status = ucp_mem_map(context, params, &memh);
 
-    twin_tell("%s: %s", what, twin_status(status));
+    twin_print("%s: %s", what, twin_status(status));
     if (status == UCS_OK) {
-        tell_region(what, context, params, memh);
+        print_region(what, context, params, memh);
     }
     /* what was allocated in its place is gone with it */
     twin_need(mmap(area, LENGTH * 4, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == area,
@@ -177,7 +177,7 @@ static void query(void)
         attr.field_mask = mask;
         status = ucp_mem_query(memh, &attr);
         snprintf(what, sizeof(what), "mask %#llx", (unsigned long long)mask);
-        twin_tell_filled(what, status, &attr, fields, TWIN_COUNT(fields));
+        twin_print_filled(what, status, &attr, fields, TWIN_COUNT(fields));
     }
     (void)ucp_mem_unmap(context, memh);
     ucp_cleanup(context);
@@ -208,14 +208,14 @@ static void advise(void)
         advice.address = (mask & 1) || mask == 8 ? area : advice.address;
         advice.length = (mask & 2) || mask == 8 ? LENGTH : advice.length;
         advice.advice = (mask & 4) || mask == 8 ? UCP_MADV_WILLNEED : advice.advice;
-        twin_tell("mask %u: %s", mask, twin_status(ucp_mem_advise(context, memh, &advice)));
+        twin_print("mask %u: %s", mask, twin_status(ucp_mem_advise(context, memh, &advice)));
     }
     for (i = 0; i < TWIN_COUNT(asked); i++) {
         advice.field_mask = 7;
         advice.address = area + asked[i].offset;
         advice.length = asked[i].length;
         advice.advice = (ucp_mem_advice_t)asked[i].advice;
-        twin_tell("offset %ld, length %zu, advice %d: %s", asked[i].offset, asked[i].length, asked[i].advice,
+        twin_print("offset %ld, length %zu, advice %d: %s", asked[i].offset, asked[i].length, asked[i].advice,
                   twin_status(ucp_mem_advise(context, memh, &advice)));
     }
     (void)ucp_mem_unmap(context, memh);
@@ -234,31 +234,31 @@ static void keys_of(struct twin_pair *pair, const char *what, const ucp_mem_map_
     ucp_mem_h memh;
 
     status = ucp_mem_map(pair->context, params, &memh);
-    twin_tell("%s: map %s", what, twin_status(status));
+    twin_print("%s: map %s", what, twin_status(status));
     attr.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS;
     if (status != UCS_OK || ucp_mem_query(memh, &attr) != UCS_OK) {
         return;
     }
-    twin_tell("%s: pack %s", what, twin_status(ucp_rkey_pack(pair->context, memh, &first, &sizes[0])));
+    twin_print("%s: pack %s", what, twin_status(ucp_rkey_pack(pair->context, memh, &first, &sizes[0])));
     (void)ucp_rkey_pack(pair->context, memh, &second, &sizes[1]);
-    twin_tell("%s: same key %d", what, sizes[0] == sizes[1] && memcmp(first, second, sizes[0]) == 0);
+    twin_print("%s: same key %d", what, sizes[0] == sizes[1] && memcmp(first, second, sizes[0]) == 0);
     moved = memcpy((char *)malloc(sizes[0] + 1) + 1, first, sizes[0]);
-    twin_tell("%s: unpack %s", what, twin_status(ucp_ep_rkey_unpack(pair->ep[0], moved, &rkey)));
-    twin_tell("%s: unpack again %s", what, twin_status(ucp_ep_rkey_unpack(pair->ep[0], second, &again)));
+    twin_print("%s: unpack %s", what, twin_status(ucp_ep_rkey_unpack(pair->ep[0], moved, &rkey)));
+    twin_print("%s: unpack again %s", what, twin_status(ucp_ep_rkey_unpack(pair->ep[0], second, &again)));
     ucp_rkey_buffer_release(first);
     ucp_rkey_buffer_release(second);
     if (params->length > 0) {
         put = ucp_put_nbi(pair->ep[0], word, 8, (uintptr_t)attr.address, rkey);
         put = UCS_STATUS_IS_ERR(put) ? put : twin_wait(pair, ucp_ep_flush_nb(pair->ep[0], 0, twin_done));
-        twin_tell("%s: put %s, there %d", what, twin_status(put), memcmp(attr.address, word, 8) == 0);
+        twin_print("%s: put %s, there %d", what, twin_status(put), memcmp(attr.address, word, 8) == 0);
     }
     for (i = 0; i < TWIN_COUNT(offsets) && params->length > 0; i++) {
         status = ucp_rkey_ptr(rkey, (uintptr_t)attr.address + (uintptr_t)offsets[i], &pointer);
-        twin_tell("%s: pointer at %ld: %s", what, offsets[i], twin_status(status));
+        twin_print("%s: pointer at %ld: %s", what, offsets[i], twin_status(status));
     }
     ucp_rkey_destroy(again);
     ucp_rkey_destroy(rkey);
-    twin_tell("%s: unmap %s", what, twin_status(ucp_mem_unmap(pair->context, memh)));
+    twin_print("%s: unmap %s", what, twin_status(ucp_mem_unmap(pair->context, memh)));
 }
 
 static void keys(void)

@@ -14,9 +14,9 @@ static const char *const arrivals[] = {"expected", "unexpected", "probed"};
 static struct twin_pair pair;
 static unsigned char out[BYTES], in[BYTES];
 static int sent_calls, received_calls, streamed_calls;
-static size_t told_length;
-static ucp_tag_t told_tag;
-static ucs_status_t told_status;
+static size_t reported_length;
+static ucp_tag_t reported_tag;
+static ucs_status_t reported_status;
 
 static void sent(void *request, ucs_status_t status)
 {
@@ -29,17 +29,17 @@ static void received(void *request, ucs_status_t status, ucp_tag_recv_info_t *in
 {
     (void)request;
     received_calls++;
-    told_status = status;
-    told_length = info->length;
-    told_tag = info->sender_tag;
+    reported_status = status;
+    reported_length = info->length;
+    reported_tag = info->sender_tag;
 }
 
 static void streamed(void *request, ucs_status_t status, size_t length)
 {
     (void)request;
     streamed_calls++;
-    told_status = status;
-    told_length = length;
+    reported_status = status;
+    reported_length = length;
 }
 
 static void open_all(uint64_t features)
@@ -70,7 +70,7 @@ static void nb(void)
                     size_t capacity = room ? BYTES : lengths[k] / 2;
 
                     sent_calls = received_calls = 0;
-                    told_length = told_tag = 0;
+                    reported_length = reported_tag = 0;
                     if (arrival == 0) {
                         recv = ucp_tag_recv_nb(pair.worker[1], in, capacity, byte, 3, 7, received);
                     }
@@ -83,13 +83,13 @@ static void nb(void)
                                    ? ucp_tag_msg_recv_nb(pair.worker[1], in, capacity, byte, message, received)
                                    : ucp_tag_recv_nb(pair.worker[1], in, capacity, byte, 3, 7, received);
                     }
-                    twin_tell("%zu bytes into %zu, %s, sync %d: a request %d", lengths[k], capacity, arrivals[arrival],
+                    twin_print("%zu bytes into %zu, %s, sync %d: a request %d", lengths[k], capacity, arrivals[arrival],
                               sync, UCS_PTR_IS_PTR(recv));
                     got = twin_wait(&pair, recv);
                     done = twin_wait(&pair, send);
-                    twin_tell("sent %s, called %d; received %s, called %d, told %zu, tag %#llx, %s, same %d",
+                    twin_print("sent %s, called %d; received %s, called %d, reported %zu, tag %#llx, %s, same %d",
                               twin_status(done), sent_calls == (send != NULL), twin_status(got), received_calls,
-                              told_length, (unsigned long long)told_tag, twin_status(told_status),
+                              reported_length, (unsigned long long)reported_tag, twin_status(reported_status),
                               got != UCS_OK || memcmp(in, out, lengths[k]) == 0);
                 }
             }
@@ -134,20 +134,20 @@ static void nbr(void)
                     twin_progress(&pair);
                     send = ucp_request_check_status(request[0]);
                 }
-                twin_tell("%zu bytes into %zu, %s: posted %s, sent %s, received %s, told %zu, tag %#llx", lengths[k],
-                          capacity, arrivals[arrival], twin_status(posted), twin_status(send), twin_status(status),
-                          info.length, (unsigned long long)info.sender_tag);
+                twin_print("%zu bytes into %zu, %s: posted %s, sent %s, received %s, reported %zu, tag %#llx",
+                           lengths[k], capacity, arrivals[arrival], twin_status(posted), twin_status(send),
+                           twin_status(status), info.length, (unsigned long long)info.sender_tag);
                 memset(&info, 0, sizeof(info));
                 posted = ucp_request_test(request[1], &info);
-                twin_tell("tested %s, told %zu; same %d", twin_status(posted), info.length,
+                twin_print("tested %s, reported %zu; same %d", twin_status(posted), info.length,
                           status != UCS_OK || memcmp(in, out, lengths[k]) == 0);
-                twin_tell("completed %d, status %s", ucp_request_is_completed(request[1]),
+                twin_print("completed %d, status %s", ucp_request_is_completed(request[1]),
                           twin_status(ucp_request_check_status(request[1])));
                 for (i = 0;
                      i < 64 && ((char *)request[1])[i] == (char)TWIN_FILL && ((char *)request[0])[i] == (char)TWIN_FILL;
                      i++) {
                 }
-                twin_tell("nothing written behind %d", i == 64);
+                twin_print("nothing written behind %d", i == 64);
             }
         }
     }
@@ -176,9 +176,9 @@ static void let_go(void)
             send = NULL;
             recv = ucp_tag_recv_nb(pair.worker[1], in, BYTES, byte, 3, 7, received);
         }
-        twin_tell("variant %d: %s", variant, twin_status(twin_wait(&pair, variant < 2 ? send : recv)));
+        twin_print("variant %d: %s", variant, twin_status(twin_wait(&pair, variant < 2 ? send : recv)));
         twin_settle(&pair);
-        twin_tell("variant %d: sends called %d, receives called %d, same %d", variant, sent_calls, received_calls,
+        twin_print("variant %d: sends called %d, receives called %d, same %d", variant, sent_calls, received_calls,
                   memcmp(in, out, BYTES) == 0);
     }
     twin_pair_close(&pair);
@@ -189,7 +189,7 @@ static void streams(void)
     const ucp_datatype_t byte = ucp_dt_make_contig(1);
     ucs_status_ptr_t send, recv;
     ucs_status_t got, done;
-    size_t k, told, tested;
+    size_t k, reported, tested;
     unsigned flags, late;
 
     open_all(UCP_FEATURE_STREAM);
@@ -200,15 +200,15 @@ static void streams(void)
                     continue; /* nothing: UCX 1.13 does not bear it; much: as many bytes as there are just now */
                 }
                 sent_calls = streamed_calls = 0;
-                told_length = told = tested = 0;
+                reported_length = reported = tested = 0;
                 recv = NULL;
                 if (!late) {
-                    recv = ucp_stream_recv_nb(pair.ep[1], in, lengths[k], byte, streamed, &told, flags);
+                    recv = ucp_stream_recv_nb(pair.ep[1], in, lengths[k], byte, streamed, &reported, flags);
                 }
                 send = ucp_stream_send_nb(pair.ep[0], out, lengths[k], byte, sent, 0);
                 if (late) {
                     twin_settle(&pair);
-                    recv = ucp_stream_recv_nb(pair.ep[1], in, lengths[k], byte, streamed, &told, flags);
+                    recv = ucp_stream_recv_nb(pair.ep[1], in, lengths[k], byte, streamed, &reported, flags);
                 }
                 got = UCS_PTR_STATUS(recv);
                 if (UCS_PTR_IS_PTR(recv)) {
@@ -219,16 +219,16 @@ static void streams(void)
                         twin_progress(&pair);
                     }
                     ucp_request_free(recv);
-                    told = streamed_calls > 0 ? told_length : tested;
+                    reported = streamed_calls > 0 ? reported_length : tested;
                 }
                 done = twin_wait(&pair, send);
-                twin_tell("%zu bytes, flags %u, late %u: sent %s, received %s, told %zu, called %d, same %d",
-                          lengths[k], flags, late, twin_status(done), twin_status(got), told,
-                          streamed_calls == UCS_PTR_IS_PTR(recv), memcmp(in, out, told) == 0);
+                twin_print("%zu bytes, flags %u, late %u: sent %s, received %s, reported %zu, called %d, same %d",
+                          lengths[k], flags, late, twin_status(done), twin_status(got), reported,
+                          streamed_calls == UCS_PTR_IS_PTR(recv), memcmp(in, out, reported) == 0);
             }
         }
     }
-    twin_tell("send with flags %s", twin_pointer_status(ucp_stream_send_nb(pair.ep[0], out, 8, byte, sent, 1)));
+    twin_print("send with flags %s", twin_pointer_status(ucp_stream_send_nb(pair.ep[0], out, 8, byte, sent, 1)));
     twin_pair_close(&pair);
 }
 
@@ -253,33 +253,33 @@ static void blocking(void)
     twin_need(ucp_ep_rkey_unpack(ep, buffer, &rkey) == UCS_OK, "ucp_ep_rkey_unpack");
     memset(out, 0x21, sizeof(out));
     for (k = 0; k < TWIN_COUNT(lengths); k++) {
-        twin_tell("put %zu: %s", lengths[k], twin_status(ucp_put(ep, out, lengths[k], (uintptr_t)in, rkey)));
-        twin_tell("flush %s, same %d", twin_status(ucp_ep_flush(ep)), memcmp(in, out, lengths[k]) == 0);
+        twin_print("put %zu: %s", lengths[k], twin_status(ucp_put(ep, out, lengths[k], (uintptr_t)in, rkey)));
+        twin_print("flush %s, same %d", twin_status(ucp_ep_flush(ep)), memcmp(in, out, lengths[k]) == 0);
         memset(out, 0, sizeof(out));
-        twin_tell("get %zu: %s", lengths[k], twin_status(ucp_get(ep, out, lengths[k], (uintptr_t)in, rkey)));
-        twin_tell("same %d", memcmp(in, out, lengths[k]) == 0);
+        twin_print("get %zu: %s", lengths[k], twin_status(ucp_get(ep, out, lengths[k], (uintptr_t)in, rkey)));
+        twin_print("same %d", memcmp(in, out, lengths[k]) == 0);
         memset(out, 0x21 + (int)k, sizeof(out));
     }
-    twin_tell("put of no buffer: %s", twin_status(ucp_put(ep, NULL, 8, to, rkey)));
-    twin_tell("get into no buffer: %s", twin_status(ucp_get(ep, NULL, 8, to, rkey)));
+    twin_print("put of no buffer: %s", twin_status(ucp_put(ep, NULL, 8, to, rkey)));
+    twin_print("get into no buffer: %s", twin_status(ucp_get(ep, NULL, 8, to, rkey)));
     *word = 10;
-    twin_tell("add 64 %s", twin_status(ucp_atomic_add64(ep, 5, to, rkey)));
-    twin_tell("add 32 %s", twin_status(ucp_atomic_add32(ep, 6, to, rkey)));
-    twin_tell("flush %s", twin_status(ucp_worker_flush(worker)));
-    twin_tell("now %llu", (unsigned long long)*word);
-    twin_tell("fadd 64 %s", twin_status(ucp_atomic_fadd64(ep, 1, to, rkey, &result)));
-    twin_tell("before %llu", (unsigned long long)result);
-    twin_tell("fadd 32 %s", twin_status(ucp_atomic_fadd32(ep, 1, to, rkey, &small)));
-    twin_tell("before %u", small);
-    twin_tell("swap 64 %s", twin_status(ucp_atomic_swap64(ep, 40, to, rkey, &result)));
-    twin_tell("before %llu", (unsigned long long)result);
-    twin_tell("swap 32 %s", twin_status(ucp_atomic_swap32(ep, 41, to, rkey, &small)));
-    twin_tell("before %u", small);
-    twin_tell("cswap 64 %s", twin_status(ucp_atomic_cswap64(ep, 41, 50, to, rkey, &result)));
-    twin_tell("before %llu, now %llu", (unsigned long long)result, (unsigned long long)*word);
-    twin_tell("cswap 32 %s", twin_status(ucp_atomic_cswap32(ep, 99, 51, to, rkey, &small)));
-    twin_tell("before %u, now %llu", small, (unsigned long long)*word);
-    twin_tell("crooked: %s %s %s %s", twin_status(ucp_atomic_add64(ep, 5, to + 4, rkey)),
+    twin_print("add 64 %s", twin_status(ucp_atomic_add64(ep, 5, to, rkey)));
+    twin_print("add 32 %s", twin_status(ucp_atomic_add32(ep, 6, to, rkey)));
+    twin_print("flush %s", twin_status(ucp_worker_flush(worker)));
+    twin_print("now %llu", (unsigned long long)*word);
+    twin_print("fadd 64 %s", twin_status(ucp_atomic_fadd64(ep, 1, to, rkey, &result)));
+    twin_print("before %llu", (unsigned long long)result);
+    twin_print("fadd 32 %s", twin_status(ucp_atomic_fadd32(ep, 1, to, rkey, &small)));
+    twin_print("before %u", small);
+    twin_print("swap 64 %s", twin_status(ucp_atomic_swap64(ep, 40, to, rkey, &result)));
+    twin_print("before %llu", (unsigned long long)result);
+    twin_print("swap 32 %s", twin_status(ucp_atomic_swap32(ep, 41, to, rkey, &small)));
+    twin_print("before %u", small);
+    twin_print("cswap 64 %s", twin_status(ucp_atomic_cswap64(ep, 41, 50, to, rkey, &result)));
+    twin_print("before %llu, now %llu", (unsigned long long)result, (unsigned long long)*word);
+    twin_print("cswap 32 %s", twin_status(ucp_atomic_cswap32(ep, 99, 51, to, rkey, &small)));
+    twin_print("before %u, now %llu", small, (unsigned long long)*word);
+    twin_print("crooked: %s %s %s %s", twin_status(ucp_atomic_add64(ep, 5, to + 4, rkey)),
               twin_status(ucp_atomic_fadd64(ep, 5, to + 1, rkey, &result)),
               twin_status(ucp_atomic_add32(ep, 5, to + 2, rkey)),
               twin_status(ucp_atomic_swap32(ep, 5, to + 1, rkey, &small)));
@@ -361,7 +361,7 @@ static void generic(void)
     int side, fail;
 
     open_all(UCP_FEATURE_TAG);
-    twin_tell("create %s", twin_status(ucp_dt_create_generic(&ops, journal, &type)));
+    twin_print("create %s", twin_status(ucp_dt_create_generic(&ops, journal, &type)));
     for (side = 1; side < 4; side++) {
         for (k = 0; k < TWIN_COUNT(lengths); k++) {
             for (room = 0; room < 2; room++) {
@@ -376,13 +376,13 @@ static void generic(void)
                     send = ucp_tag_send_nb(pair.ep[0], out, lengths[k], side & 1 ? type : byte, 0x33, sent);
                     done = twin_wait(&pair, send);
                     got = twin_wait(&pair, recv);
-                    twin_tell("side %d, %zu bytes, room %zu, failing %d: sent %s, received %s", side, lengths[k], room,
+                    twin_print("side %d, %zu bytes, room %zu, failing %d: sent %s, received %s", side, lengths[k], room,
                               fail, twin_status(done), twin_status(got));
-                    twin_tell("packed %d, unpacked %d, same %d", strchr(journal, 'P') != NULL,
+                    twin_print("packed %d, unpacked %d, same %d", strchr(journal, 'P') != NULL,
                               strchr(journal, 'U') != NULL, got != UCS_OK || memcmp(in, out, lengths[k]) == 0);
-                    twin_tell("ended %d %d, wrong %d", (strchr(journal, 'p') != NULL) == (strchr(journal, 'f') != NULL),
-                              (strchr(journal, 'u') != NULL) == (strchr(journal, 'F') != NULL),
-                              strchr(journal, '?') != NULL);
+                    twin_print(
+                        "ended %d %d, wrong %d", (strchr(journal, 'p') != NULL) == (strchr(journal, 'f') != NULL),
+                        (strchr(journal, 'u') != NULL) == (strchr(journal, 'F') != NULL), strchr(journal, '?') != NULL);
                 }
             }
         }

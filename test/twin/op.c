@@ -71,7 +71,7 @@ static struct op *called(void *request, ucs_status_t status, void *user_data)
     struct op *op = find(request, user_data);
 
     if (op == NULL) {
-        twin_tell("a callback of nobody's operation: %s", twin_status(status));
+        twin_print("a callback of nobody's operation: %s", twin_status(status));
         return NULL;
     }
     op->calls++;
@@ -223,7 +223,7 @@ void op_odd(const struct op *op, char *text, size_t size)
     }
 }
 
-bool op_told(const struct op *op, size_t *length, ucp_tag_t *tag)
+bool op_reported(const struct op *op, size_t *length, ucp_tag_t *tag)
 {
     *tag = 0;
     if (op->calls > 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One operation with any combination of attributes, and what is told of how it ended. */
+/* One operation with any combination of attributes, and what is reported of how it ended. */
 #ifndef CW_TWIN_OP_H
 #define CW_TWIN_OP_H
 
@@ -31,12 +31,12 @@ void op_set(struct op *op, const struct twin_pair *pair, uint32_t mask, enum op_
 /* Begin and end of the call that posts it. */
 const ucp_request_param_t *op_begin(struct op *op);
 void op_posted(struct op *op, ucs_status_ptr_t result);
-/* Waits, frees and tells; INPROGRESS: it did not end. */
+/* Waits, frees and prints; INPROGRESS: it did not end. */
 ucs_status_t op_end(struct op *op, struct twin_pair *pair);
 /* Appends what is strange about it to `text`: callbacks, requests, arguments. */
 void op_odd(const struct op *op, char *text, size_t size);
-/* The length and tag that the program was told, whichever call; false if there was none. */
-bool op_told(const struct op *op, size_t *length, ucp_tag_t *tag);
+/* The length and tag that the program was reported, whichever call; false if there was none. */
+bool op_reported(const struct op *op, size_t *length, ucp_tag_t *tag);
 
 /* Two workers, and registered memory of OP_BYTES: to be sent, full, and to be received into. */
 void op_open(struct twin_pair *pair, uint64_t features, unsigned char **out, unsigned char **in, ucp_mem_h *memh);

@@ -72,10 +72,10 @@ static void each(bool put)
             status = op_end(&op, &pair);
             text[0] = '\0';
             op_odd(&op, text, sizeof(text));
-            twin_tell("%s, %zu bytes, mask %#x: %s%s", put ? "put" : "get", lengths[k], op_masks[i],
+            twin_print("%s, %zu bytes, mask %#x: %s%s", put ? "put" : "get", lengths[k], op_masks[i],
                       twin_status(status), text);
             status = flush();
-            twin_tell("%s, %zu bytes, mask %#x: flush %s, same %d", put ? "put" : "get", lengths[k], op_masks[i],
+            twin_print("%s, %zu bytes, mask %#x: flush %s, same %d", put ? "put" : "get", lengths[k], op_masks[i],
                       twin_status(status),
                       UCS_PTR_IS_ERR(op.result) ||
                           (memcmp(local, remote, lengths[k]) == 0 &&
@@ -106,17 +106,17 @@ static void datatypes(void)
     for (i = 0; i < TWIN_COUNT(types); i++) {
         param.datatype = types[i];
         status = twin_wait(&pair, ucp_put_nbx(pair.ep[0], local, 4, (uintptr_t)remote, rkey, &param));
-        twin_tell("put, type %#llx: %s", (unsigned long long)types[i], twin_status(status));
+        twin_print("put, type %#llx: %s", (unsigned long long)types[i], twin_status(status));
         status = twin_wait(&pair, ucp_get_nbx(pair.ep[0], local, 4, (uintptr_t)remote, rkey, &param));
-        twin_tell("get, type %#llx: %s", (unsigned long long)types[i], twin_status(status));
+        twin_print("get, type %#llx: %s", (unsigned long long)types[i], twin_status(status));
     }
     param.op_attr_mask = 0;
-    twin_tell("put of no buffer: %s",
+    twin_print("put of no buffer: %s",
               twin_pointer_status(ucp_put_nbx(pair.ep[0], NULL, 8, (uintptr_t)remote, rkey, &param)));
-    twin_tell("get into no buffer: %s",
+    twin_print("get into no buffer: %s",
               twin_pointer_status(ucp_get_nbx(pair.ep[0], NULL, 8, (uintptr_t)remote, rkey, &param)));
-    twin_tell("put of nothing: %s", twin_status(twin_wait(&pair, ucp_put_nbx(pair.ep[0], NULL, 0, 0, rkey, &param))));
-    twin_tell("get of nothing: %s", twin_status(twin_wait(&pair, ucp_get_nbx(pair.ep[0], NULL, 0, 0, rkey, &param))));
+    twin_print("put of nothing: %s", twin_status(twin_wait(&pair, ucp_put_nbx(pair.ep[0], NULL, 0, 0, rkey, &param))));
+    twin_print("get of nothing: %s", twin_status(twin_wait(&pair, ucp_get_nbx(pair.ep[0], NULL, 0, 0, rkey, &param))));
     close_all();
 }
 
@@ -133,19 +133,19 @@ static void old_calls(void)
             memset(local, get ? 0 : 1, OP_BYTES);
             status = get ? ucp_get_nbi(pair.ep[0], local, lengths[k], (uintptr_t)remote, rkey)
                          : ucp_put_nbi(pair.ep[0], local, lengths[k], (uintptr_t)remote, rkey);
-            twin_tell("get %d nbi %zu: error %d, flush %s", get, lengths[k], UCS_STATUS_IS_ERR(status),
+            twin_print("get %d nbi %zu: error %d, flush %s", get, lengths[k], UCS_STATUS_IS_ERR(status),
                       twin_status(flush()));
-            twin_tell("same %d", memcmp(local, remote, lengths[k]) == 0);
+            twin_print("same %d", memcmp(local, remote, lengths[k]) == 0);
             memset(get ? local : remote, 0, OP_BYTES);
             status =
                 twin_wait(&pair, get ? ucp_get_nb(pair.ep[0], local, lengths[k], (uintptr_t)remote, rkey, twin_done)
                                      : ucp_put_nb(pair.ep[0], local, lengths[k], (uintptr_t)remote, rkey, twin_done));
-            twin_tell("get %d nb %zu: %s, flush %s", get, lengths[k], twin_status(status), twin_status(flush()));
-            twin_tell("same %d", memcmp(local, remote, lengths[k]) == 0);
+            twin_print("get %d nb %zu: %s, flush %s", get, lengths[k], twin_status(status), twin_status(flush()));
+            twin_print("same %d", memcmp(local, remote, lengths[k]) == 0);
         }
     }
-    twin_tell("put of no buffer %s", twin_status(ucp_put_nbi(pair.ep[0], NULL, 8, (uintptr_t)remote, rkey)));
-    twin_tell("get into no buffer %s", twin_status(ucp_get_nbi(pair.ep[0], NULL, 8, (uintptr_t)remote, rkey)));
+    twin_print("put of no buffer %s", twin_status(ucp_put_nbi(pair.ep[0], NULL, 8, (uintptr_t)remote, rkey)));
+    twin_print("get into no buffer %s", twin_status(ucp_get_nbi(pair.ep[0], NULL, 8, (uintptr_t)remote, rkey)));
     close_all();
 }
 
@@ -186,10 +186,10 @@ static void atomic_masks(void)
                 status = op_end(&op, &pair);
                 text[0] = '\0';
                 op_odd(&op, text, sizeof(text));
-                twin_tell("opcode %d, %zu bytes, mask %#x: %s%s", opcodes[o], sizes[k], op_masks[i],
+                twin_print("opcode %d, %zu bytes, mask %#x: %s%s", opcodes[o], sizes[k], op_masks[i],
                           twin_status(status), text);
                 status = flush();
-                twin_tell("opcode %d, %zu bytes, mask %#x: flush %s, now %#llx, before %#llx", opcodes[o], sizes[k],
+                twin_print("opcode %d, %zu bytes, mask %#x: flush %s, now %#llx, before %#llx", opcodes[o], sizes[k],
                           op_masks[i], twin_status(status), (unsigned long long)at(0, 8), (unsigned long long)op.reply);
             }
         }
@@ -221,7 +221,7 @@ static void atomic_limits(void)
                         param.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE | (fetch ? UCP_OP_ATTR_FIELD_REPLY_BUFFER : 0);
                         param.datatype = types[i];
                         param.reply_buffer = &reply;
-                        twin_tell("features %zu, type %#llx, count %zu, offset %zu, fetch %d: %s", f,
+                        twin_print("features %zu, type %#llx, count %zu, offset %zu, fetch %d: %s", f,
                                   (unsigned long long)types[i], count, offset, fetch,
                                   twin_status(
                                       twin_wait(&pair, ucp_atomic_op_nbx(pair.ep[0], UCP_ATOMIC_OP_ADD, &operand, count,
@@ -252,17 +252,17 @@ static void atomic_old(void)
                 if (opcode < 4) {
                     status = ucp_atomic_post(pair.ep[0], (ucp_atomic_post_op_t)opcode, 6, sizes[k],
                                              (uintptr_t)remote + offset, rkey);
-                    twin_tell("post %d, size %zu, offset %zu: %s, flush %s", opcode, sizes[k], offset,
+                    twin_print("post %d, size %zu, offset %zu: %s, flush %s", opcode, sizes[k], offset,
                               twin_status(status), twin_status(flush()));
-                    twin_tell("now %llu", (unsigned long long)at(offset, 8));
+                    twin_print("now %llu", (unsigned long long)at(offset, 8));
                 }
                 memcpy(remote + offset, &start, sizeof(start));
                 result = 9;
                 status = twin_wait(&pair, ucp_atomic_fetch_nb(pair.ep[0], (ucp_atomic_fetch_op_t)opcode, 100, &result,
                                                               sizes[k], (uintptr_t)remote + offset, rkey, twin_done));
-                twin_tell("fetch %d, size %zu, offset %zu: %s, before %llu", opcode, sizes[k], offset,
+                twin_print("fetch %d, size %zu, offset %zu: %s, before %llu", opcode, sizes[k], offset,
                           twin_status(status), (unsigned long long)result);
-                twin_tell("now %llu", (unsigned long long)at(offset, 8));
+                twin_print("now %llu", (unsigned long long)at(offset, 8));
             }
         }
     }

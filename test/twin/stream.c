@@ -50,7 +50,7 @@ static size_t drain(size_t had, size_t length)
 static void one(const char *what, uint32_t send_mask, uint32_t recv_mask, uint32_t flags, size_t length, bool late)
 {
     static struct op send, recv;
-    size_t at_once = 0, told = 0;
+    size_t at_once = 0, reported = 0;
     ucs_status_t sent, got;
     char text[256] = "";
     ucp_tag_t none;
@@ -71,23 +71,23 @@ static void one(const char *what, uint32_t send_mask, uint32_t recv_mask, uint32
         op_posted(&recv, ucp_stream_recv_nbx(pair.ep[1], in, length, &at_once, &recv.param));
     }
     if (UCS_PTR_IS_ERR(send.result) && UCS_PTR_IS_PTR(recv.result)) {
-        twin_tell("%s, %zu bytes, mask %#x: refused %s", what, length, send_mask, twin_pointer_status(send.result));
+        twin_print("%s, %zu bytes, mask %#x: refused %s", what, length, send_mask, twin_pointer_status(send.result));
         _Exit(0); /* a receive that nobody will serve: the rest would read its data */
     }
     got = op_end(&recv, &pair);
-    told = recv.result == NULL ? at_once : 0;
-    if (UCS_PTR_IS_PTR(recv.result) && !op_told(&recv, &told, &none)) {
-        told = got == UCS_OK && (flags & UCP_STREAM_RECV_FLAG_WAITALL) ? length : SIZE_MAX; /* not told */
+    reported = recv.result == NULL ? at_once : 0;
+    if (UCS_PTR_IS_PTR(recv.result) && !op_reported(&recv, &reported, &none)) {
+        reported = got == UCS_OK && (flags & UCP_STREAM_RECV_FLAG_WAITALL) ? length : SIZE_MAX; /* not reported */
     }
     op_odd(&recv, text, sizeof(text));
-    if (got == UCS_OK && (flags & UCP_STREAM_RECV_FLAG_WAITALL) && told != length) {
-        snprintf(text + strlen(text), sizeof(text) - strlen(text), ", %zu bytes", told);
+    if (got == UCS_OK && (flags & UCP_STREAM_RECV_FLAG_WAITALL) && reported != length) {
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), ", %zu bytes", reported);
     }
-    if (got == UCS_OK && length > 0 && told == 0) {
+    if (got == UCS_OK && length > 0 && reported == 0) {
         snprintf(text + strlen(text), sizeof(text) - strlen(text), ", nothing");
     }
-    if (told != SIZE_MAX && !UCS_PTR_IS_ERR(send.result)) {
-        if (drain(UCS_STATUS_IS_ERR(got) ? 0 : told, length) != length || memcmp(in, out, length) != 0) {
+    if (reported != SIZE_MAX && !UCS_PTR_IS_ERR(send.result)) {
+        if (drain(UCS_STATUS_IS_ERR(got) ? 0 : reported, length) != length || memcmp(in, out, length) != 0) {
             snprintf(text + strlen(text), sizeof(text) - strlen(text), ", other bytes");
         }
     } else {
@@ -97,7 +97,7 @@ static void one(const char *what, uint32_t send_mask, uint32_t recv_mask, uint32
     }
     sent = op_end(&send, &pair);
     op_odd(&send, text, sizeof(text));
-    twin_tell("%s, %zu bytes, masks %#x %#x, flags %u: sent %s, received %s%s", what, length, send_mask, recv_mask,
+    twin_print("%s, %zu bytes, masks %#x %#x, flags %u: sent %s, received %s%s", what, length, send_mask, recv_mask,
               flags, twin_status(sent), twin_status(got), text);
 }
 
@@ -150,7 +150,7 @@ static void elements(void)
     const ucp_request_param_t none = {.op_attr_mask = 0};
     ucp_request_param_t param;
     ucs_status_ptr_t result;
-    size_t i, length, told;
+    size_t i, length, reported;
     ucs_status_t status;
 
     open_all();
@@ -160,15 +160,15 @@ static void elements(void)
             twin_settle(&pair);
             param.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE;
             param.datatype = ucp_dt_make_contig(sizes[i]);
-            result = ucp_stream_recv_nbx(pair.ep[1], in, OP_BYTES / sizes[i], &told, &param);
+            result = ucp_stream_recv_nbx(pair.ep[1], in, OP_BYTES / sizes[i], &reported, &param);
             status = UCS_PTR_STATUS(result);
-            twin_tell("elements of %zu from %zu bytes: %s, %zu bytes", sizes[i], length, twin_status(status),
-                      result == NULL ? told : 0);
+            twin_print("elements of %zu from %zu bytes: %s, %zu bytes", sizes[i], length, twin_status(status),
+                      result == NULL ? reported : 0);
             if (UCS_PTR_IS_PTR(result)) { /* too few for an element: the rest follows */
                 (void)twin_wait(&pair, ucp_stream_send_nbx(pair.ep[0], out, sizes[i] - length % sizes[i], &none));
-                twin_tell("with the rest: %s", twin_status(twin_wait(&pair, result)));
+                twin_print("with the rest: %s", twin_status(twin_wait(&pair, result)));
             } else {
-                (void)drain(told, length);
+                (void)drain(reported, length);
             }
         }
     }
@@ -184,19 +184,19 @@ static void polls(void)
     int i;
 
     open_all();
-    twin_tell("poll of nothing %zd", ucp_stream_worker_poll(pair.worker[1], ready, 4, 0));
+    twin_print("poll of nothing %zd", ucp_stream_worker_poll(pair.worker[1], ready, 4, 0));
     for (i = 0; i < 3; i++) {
         (void)twin_wait(&pair, ucp_stream_send_nbx(pair.ep[0], out, 100, &none));
         twin_settle(&pair);
-        twin_tell("poll for none %zd", ucp_stream_worker_poll(pair.worker[1], ready, 0, 0));
-        twin_tell("poll %zd", ucp_stream_worker_poll(pair.worker[1], ready, 4, i == 2 ? 99 : 0));
-        twin_tell("of the endpoint %d", ready[0].ep == pair.ep[1]);
-        twin_tell("poll again %zd", ucp_stream_worker_poll(pair.worker[1], ready, 4, 0));
+        twin_print("poll for none %zd", ucp_stream_worker_poll(pair.worker[1], ready, 0, 0));
+        twin_print("poll %zd", ucp_stream_worker_poll(pair.worker[1], ready, 4, i == 2 ? 99 : 0));
+        twin_print("of the endpoint %d", ready[0].ep == pair.ep[1]);
+        twin_print("poll again %zd", ucp_stream_worker_poll(pair.worker[1], ready, 4, 0));
         data = ucp_stream_recv_data_nb(pair.ep[1], &length);
-        twin_tell("data %zu", UCS_PTR_IS_PTR(data) ? length : 0);
+        twin_print("data %zu", UCS_PTR_IS_PTR(data) ? length : 0);
         ucp_stream_data_release(pair.ep[1], data);
         data = ucp_stream_recv_data_nb(pair.ep[1], &length);
-        twin_tell("data again %d", data != NULL);
+        twin_print("data again %d", data != NULL);
     }
     close_all();
 }

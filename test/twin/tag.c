@@ -38,18 +38,18 @@ static void recv_it(struct op *recv, size_t capacity, ucp_tag_message_h message)
                                     : ucp_tag_recv_nbx(pair.worker[1], in, capacity, 0x70, 0xf0, param));
 }
 
-static void tell(const char *what, uint32_t mask, size_t length, struct op *send, struct op *recv, size_t capacity)
+static void print_op(const char *what, uint32_t mask, size_t length, struct op *send, struct op *recv, size_t capacity)
 {
     ucs_status_t sent = op_end(send, &pair), got = op_end(recv, &pair);
-    size_t told = length;
+    size_t reported = length;
     ucp_tag_t tag = 0x77;
     char text[256] = "";
 
     op_odd(send, text, sizeof(text));
     snprintf(text + strlen(text), sizeof(text) - strlen(text), "; received %s", twin_status(got));
     op_odd(recv, text, sizeof(text));
-    if (op_told(recv, &told, &tag) && got != UCS_ERR_CANCELED && (told != length || tag != 0x77)) {
-        snprintf(text + strlen(text), sizeof(text) - strlen(text), ", told %zu of tag %#llx", told,
+    if (op_reported(recv, &reported, &tag) && got != UCS_ERR_CANCELED && (reported != length || tag != 0x77)) {
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), ", reported %zu of tag %#llx", reported,
                  (unsigned long long)tag);
     }
     if (got == UCS_OK && memcmp(in, out, length) != 0) {
@@ -58,7 +58,7 @@ static void tell(const char *what, uint32_t mask, size_t length, struct op *send
     if (capacity < OP_BYTES && in[capacity] != 0) {
         snprintf(text + strlen(text), sizeof(text) - strlen(text), ", too many bytes");
     }
-    twin_tell("%s, %zu bytes into %zu, mask %#x: sent %s%s", what, length, capacity, mask, twin_status(sent), text);
+    twin_print("%s, %zu bytes into %zu, mask %#x: sent %s%s", what, length, capacity, mask, twin_status(sent), text);
 }
 
 /* What a send left behind that was refused, or a receive that never got its message. */
@@ -108,7 +108,7 @@ static void one(const char *what, uint32_t send_mask, uint32_t recv_mask, size_t
     if (UCS_PTR_IS_ERR(send.result) && UCS_PTR_IS_PTR(recv.result)) {
         ucp_request_cancel(pair.worker[1], recv.result);
     }
-    tell(what, mask, length, &send, &recv, capacity);
+    print_op(what, mask, length, &send, &recv, capacity);
     clean(&recv);
 }
 
@@ -213,7 +213,7 @@ static void datatypes(void)
             {
                 ucs_status_t sent = op_end(&send, &pair), got = op_end(&recv, &pair);
 
-                twin_tell("%s with type %#llx: sent %s, received %s", lane == 0 ? "send" : "receive",
+                twin_print("%s with type %#llx: sent %s, received %s", lane == 0 ? "send" : "receive",
                           (unsigned long long)types[i], twin_status(sent), twin_status(got));
             }
             clean(&recv);
@@ -250,7 +250,7 @@ static void memory_values(void)
         }
         sent = op_end(&send, &pair);
         got = op_end(&recv, &pair);
-        twin_tell("%s %zu: sent %s, received %s", i < TWIN_COUNT(types) ? "type" : "handle", i, twin_status(sent),
+        twin_print("%s %zu: sent %s, received %s", i < TWIN_COUNT(types) ? "type" : "handle", i, twin_status(sent),
                   twin_status(got));
         clean(&recv);
     }
@@ -272,20 +272,20 @@ static void around(void)
     size_t k;
 
     open_all();
-    twin_tell("probe of nothing %d", ucp_tag_probe_nb(pair.worker[1], 0, 0, 1, &info) != NULL);
+    twin_print("probe of nothing %d", ucp_tag_probe_nb(pair.worker[1], 0, 0, 1, &info) != NULL);
     for (k = 0; k < TWIN_COUNT(lengths); k++) {
         op_set(&send, &pair, 0, OP_SEND, NULL);
         send_it(&send, lengths[k], false);
         twin_settle(&pair);
         memset(&info, TWIN_FILL, sizeof(info));
         message = ucp_tag_probe_nb(pair.worker[1], 0x77, ~UINT64_C(0), 0, &info);
-        twin_tell("probe of %zu: %d, length %zu, tag %#llx", lengths[k], message != NULL, info.length,
+        twin_print("probe of %zu: %d, length %zu, tag %#llx", lengths[k], message != NULL, info.length,
                   (unsigned long long)info.sender_tag);
         message = ucp_tag_probe_nb(pair.worker[1], 0x78, ~UINT64_C(0), 1, &info);
-        twin_tell("probe of another tag: %d", message != NULL);
+        twin_print("probe of another tag: %d", message != NULL);
         op_set(&recv, &pair, 0, OP_RECV, NULL);
         recv_it(&recv, OP_BYTES, NULL);
-        twin_tell("received %s", twin_status(op_end(&recv, &pair)));
+        twin_print("received %s", twin_status(op_end(&recv, &pair)));
         (void)op_end(&send, &pair);
     }
     for (mask = 0; mask < 17; mask++) {
@@ -298,16 +298,16 @@ static void around(void)
         attr.debug_string_size = (mask & 2) ? sizeof(string) : attr.debug_string_size;
         status = ucp_request_query(recv.result, &attr);
         snprintf(what, sizeof(what), "query %u, text %d", mask, string[0] != '\0');
-        twin_tell_filled(what, status, &attr, fields, TWIN_COUNT(fields));
-        twin_tell("query %u: status %s, receive named %d", mask, (mask & 4) ? twin_status(attr.status) : "not asked",
+        twin_print_filled(what, status, &attr, fields, TWIN_COUNT(fields));
+        twin_print("query %u: status %s, receive named %d", mask, (mask & 4) ? twin_status(attr.status) : "not asked",
                   twin_has_word(string, "recv"));
         ucp_request_cancel(pair.worker[1], recv.result);
-        twin_tell("cancel: calls %d, %s", recv.calls, twin_status(recv.status));
+        twin_print("cancel: calls %d, %s", recv.calls, twin_status(recv.status));
         ucp_request_cancel(pair.worker[1], recv.result);
-        twin_tell("again: calls %d, test %s", recv.calls, twin_status(ucp_tag_recv_request_test(recv.result, &info)));
+        twin_print("again: calls %d, test %s", recv.calls, twin_status(ucp_tag_recv_request_test(recv.result, &info)));
         (void)op_end(&recv, &pair);
     }
-    twin_tell("request of the library's: %d", ucp_request_alloc(pair.worker[0]) != NULL);
+    twin_print("request of the library's: %d", ucp_request_alloc(pair.worker[0]) != NULL);
     close_all();
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The frame: runs each case in a process of its own and collects what it tells. Usage: twin [WORD of a case's name] */
+/* The frame: runs each case in a process of its own and collects what it prints. Usage: twin [WORD of a case's name] */
 #define _GNU_SOURCE
 #include "twin.h"
 
@@ -18,7 +18,7 @@ enum { CASE_SECONDS = 120, AT_ONCE = 8, SETTLE_ROUNDS = 300, BUSY_ROUNDS = 20000
 static const char *current;
 static FILE *report;
 
-void twin_tell(const char *format, ...)
+void twin_print(const char *format, ...)
 {
     va_list arguments;
 
@@ -76,12 +76,12 @@ const char *twin_pointer_status(ucs_status_ptr_t result)
 void twin_need(bool condition, const char *what)
 {
     if (!condition) {
-        twin_tell("cannot: %s", what);
+        twin_print("cannot: %s", what);
         _exit(0);
     }
 }
 
-void twin_tell_filled(const char *what, ucs_status_t status, const void *object, const struct twin_field *fields,
+void twin_print_filled(const char *what, ucs_status_t status, const void *object, const struct twin_field *fields,
                       size_t count)
 {
     char text[512] = "";
@@ -96,7 +96,7 @@ void twin_tell_filled(const char *what, ucs_status_t status, const void *object,
             snprintf(text + strlen(text), sizeof(text) - strlen(text), " %s", fields[i].name);
         }
     }
-    twin_tell("%s: %s fills%s", what, twin_status(status), text[0] != '\0' ? text : " nothing");
+    twin_print("%s: %s fills%s", what, twin_status(status), text[0] != '\0' ? text : " nothing");
 }
 
 bool twin_has_word(const char *text, const char *word)
@@ -274,7 +274,7 @@ static void reap(const struct twin_scenario *list, size_t count)
 
     for (i = 0; i < count; i++) {
         if (list[i].pid == pid && WIFSIGNALED(status)) {
-            twin_tell("%s: died of signal %d", list[i].name, WTERMSIG(status));
+            twin_print("%s: died of signal %d", list[i].name, WTERMSIG(status));
         }
     }
 }
@@ -312,21 +312,21 @@ static void run(const struct twin_case *one)
     if (pid == 0) {
         alarm(CASE_SECONDS);
         one->run();
-        twin_tell("ended");
+        twin_print("ended");
         _exit(0);
     }
     if (pid < 0 || waitpid(pid, &status, 0) != pid) {
         exit(1);
     }
     if (WIFSIGNALED(status)) {
-        twin_tell("died of signal %d", WTERMSIG(status));
+        twin_print("died of signal %d", WTERMSIG(status));
     } else if (WEXITSTATUS(status) != 0) {
-        twin_tell("exited with %d", WEXITSTATUS(status));
+        twin_print("exited with %d", WEXITSTATUS(status));
     }
 }
 
 /* The first line: the library in use. */
-static void tell_library(void)
+static void print_library(void)
 {
     char path[PATH_MAX];
     Dl_info info;
@@ -350,7 +350,7 @@ int main(int argc, char **argv)
     if (report == NULL || freopen("/dev/null", "w", stdout) == NULL) { /* where libraries write their log */
         return 1;
     }
-    tell_library();
+    print_library();
     for (i = 0; i < TWIN_COUNT(lists); i++) {
         for (k = 0; lists[i][k].name != NULL; k++) {
             if (argc < 2 || strstr(lists[i][k].name, argv[1]) != NULL) {

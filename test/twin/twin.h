@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A program of another API level that drives every public function and every member of every parameter structure, and
- * tells what it sees. Compiled once against an installed reference library's headers (Debian: libucx-dev), it runs on
- * that library and on ours; twin.py compares what it told. It tells only what a program can rely on: whether an
+ * prints what it sees. Compiled once against an installed reference library's headers (Debian: libucx-dev), it runs on
+ * that library and on ours; twin.py compares what it printed. It prints only what a program can rely on: whether an
  * operation was over at once or later, addresses, sizes and times are left out.
  */
 #ifndef CW_TWIN_H
@@ -58,18 +58,18 @@ extern const struct twin_case twin_config_cases[], twin_context_cases[], twin_wo
     twin_stream_cases[], twin_am_cases[], twin_rma_cases[], twin_old_cases[];
 
 /* A line of the report: the name of the case is put before it. */
-void twin_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void twin_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The name of a status without UCS_. */
 const char *twin_status(ucs_status_t status);
 const char *twin_pointer_status(ucs_status_ptr_t result);
-/* Ends the case: without `what` nothing else can be told. */
+/* Ends the case: without `what` nothing else can be reported. */
 void twin_need(bool condition, const char *what);
 
 /* Runs the scenarios, several at a time. */
 void twin_each(struct twin_scenario *list, size_t count);
 
-/* Tells which members are no longer full of TWIN_FILL. */
-void twin_tell_filled(const char *what, ucs_status_t status, const void *object, const struct twin_field *fields,
+/* Prints which members are no longer full of TWIN_FILL. */
+void twin_print_filled(const char *what, ucs_status_t status, const void *object, const struct twin_field *fields,
                       size_t count);
 bool twin_has_word(const char *text, const char *word);
 

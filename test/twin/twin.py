@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs the program `twin` on the system's libucp and on ours and compares what it told.
+"""Runs the program `twin` on the system's libucp and on ours and compares what it prints.
 
     twin.py --program FILE --lib DIRECTORY --other DIRECTORY [--known FILE]... [--tls LIST] [--only WORD] [--print]
             [--under COMMAND] [--other-tls LIST] [--set NAME=VALUE]... [--table FILE --section NAME [--write]]
@@ -30,8 +30,8 @@ import sys
 BY_NAME = ("config.values", "config.defaults")
 
 
-def told(options, directory, tls, settings):
-    """What the program tells on the library of a directory: {case: its lines}."""
+def record(options, directory, tls, settings):
+    """What the program prints on the library of a directory: {case: its lines}."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("UCX_", "LD_"))}
     env.update({"LD_LIBRARY_PATH": directory, "UCX_TLS": tls, "UCX_LOG_LEVEL": "fatal",
                 "UCX_WARN_UNUSED_ENV_VARS": "n", "UCX_HANDLE_ERRORS": "none"})
@@ -85,7 +85,7 @@ def answers_of(cases):
             match = re.match(r"([^,:]+), ([^:]+): (.*)", line)
             if match:
                 result[name, match.group(2), match.group(1)] = re.sub(
-                    r"^(\w+), told \1, then \1, close \1$", r"\1 throughout", match.group(3))
+                    r"^(\w+), reported \1, then \1, close \1$", r"\1 throughout", match.group(3))
     return result
 
 
@@ -143,7 +143,7 @@ def known_differences(paths):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Compares two libraries by what a program tells of them.")
+    parser = argparse.ArgumentParser(description="Compares two libraries by what a program prints of them.")
     for name in ("--program", "--lib", "--other"):
         parser.add_argument(name, required=True)
     parser.add_argument("--known", action="append", default=[])
@@ -157,8 +157,8 @@ def main():
     parser.add_argument("--under", default="", metavar="COMMAND")
     parser.add_argument("--print", action="store_true", dest="show")
     options = parser.parse_args()
-    ours = told(options, options.lib, options.tls, options.settings)
-    theirs = told(options, options.other, options.other_tls or options.tls, [])
+    ours = record(options, options.lib, options.tls, options.settings)
+    theirs = record(options, options.other, options.other_tls or options.tls, [])
     if options.show:
         for name, lines in ours.items():
             print("\n".join("  %s: %s" % (name, line) for line in lines))

@@ -33,32 +33,32 @@ static void fill(ucp_worker_params_t *params, uint64_t mask, int epoll)
     }
 }
 
-static void tell_sleeping(const char *what, ucp_worker_h worker, int epoll)
+static void print_sleeping(const char *what, ucp_worker_h worker, int epoll)
 {
     struct epoll_event event = {0};
     ucs_status_t status, armed;
     int fd = -1, count;
 
     status = ucp_worker_get_efd(worker, &fd);
-    twin_tell("%s: descriptor %s, there %d", what, twin_status(status), status == UCS_OK && fd >= 0);
+    twin_print("%s: descriptor %s, there %d", what, twin_status(status), status == UCS_OK && fd >= 0);
     armed = ucp_worker_arm(worker);
     armed = armed == UCS_ERR_BUSY ? (ucp_worker_progress(worker), ucp_worker_arm(worker)) : armed;
     status = ucp_worker_signal(worker);
-    twin_tell("%s: armed %s, signalled %s", what, twin_status(armed), twin_status(status));
+    twin_print("%s: armed %s, signalled %s", what, twin_status(armed), twin_status(status));
     if (fd >= 0) {
         struct pollfd item = {.fd = fd, .events = POLLIN};
 
         count = poll(&item, 1, 100);
         armed = ucp_worker_arm(worker);
         status = ucp_worker_arm(worker);
-        twin_tell("%s: readable %d, armed %s, then %s", what, count, twin_status(armed), twin_status(status));
-        twin_tell("%s: then readable %d", what, poll(&item, 1, 0));
+        twin_print("%s: readable %d, armed %s, then %s", what, count, twin_status(armed), twin_status(status));
+        twin_print("%s: then readable %d", what, poll(&item, 1, 0));
         status = ucp_worker_signal(worker);
         armed = ucp_worker_wait(worker);
-        twin_tell("%s: signalled %s, waited %s", what, twin_status(status), twin_status(armed));
+        twin_print("%s: signalled %s, waited %s", what, twin_status(status), twin_status(armed));
     } else {
         count = epoll_wait(epoll, &event, 1, 100);
-        twin_tell("%s: events %d, of the worker %d", what, count, event.data.ptr == (void *)0x1234);
+        twin_print("%s: events %d, of the worker %d", what, count, event.data.ptr == (void *)0x1234);
     }
 }
 
@@ -75,14 +75,14 @@ static void one(ucp_context_h context, uint64_t mask, bool sleeping)
     params.user_data = (mask & UCP_WORKER_PARAM_FIELD_USER_DATA) ? (void *)0x1234 : params.user_data;
     snprintf(what, sizeof(what), "mask %#llx%s", (unsigned long long)mask, sleeping ? ", sleeping" : "");
     status = ucp_worker_create(context, &params, &worker);
-    twin_tell("%s: %s", what, twin_status(status));
+    twin_print("%s: %s", what, twin_status(status));
     if (status == UCS_OK) {
         attr.field_mask = UCP_WORKER_ATTR_FIELD_THREAD_MODE | UCP_WORKER_ATTR_FIELD_NAME;
         status = ucp_worker_query(worker, &attr);
-        twin_tell("%s: query %s, thread mode %d, name %s", what, twin_status(status), attr.thread_mode,
+        twin_print("%s: query %s, thread mode %d, name %s", what, twin_status(status), attr.thread_mode,
                   (mask & UCP_WORKER_PARAM_FIELD_NAME) ? attr.name : "of its own");
         if (sleeping) {
-            tell_sleeping(what, worker, epoll);
+            print_sleeping(what, worker, epoll);
         }
         ucp_worker_destroy(worker);
     }
@@ -143,7 +143,7 @@ static void values(void)
                 (void)ucp_worker_query(worker, &attr);
                 ucp_worker_destroy(worker);
             }
-            twin_tell("%s = %llu: %s, thread mode %d", members[i].name, (unsigned long long)numbers[k],
+            twin_print("%s = %llu: %s, thread mode %d", members[i].name, (unsigned long long)numbers[k],
                       twin_status(status), (int)attr.thread_mode);
         }
     }
@@ -171,8 +171,8 @@ static void query_with(ucp_context_h context, const char *name)
             (mask & UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS) ? UCP_WORKER_ADDRESS_FLAG_NET_ONLY : attr.address_flags;
         status = ucp_worker_query(worker, &attr);
         snprintf(what, sizeof(what), "%s, mask %#llx", name, (unsigned long long)mask);
-        twin_tell_filled(what, status, &attr, attr_fields, TWIN_COUNT(attr_fields));
-        twin_tell("%s: mask kept %d, header of none %d", what, attr.field_mask == mask,
+        twin_print_filled(what, status, &attr, attr_fields, TWIN_COUNT(attr_fields));
+        twin_print("%s: mask kept %d, header of none %d", what, attr.field_mask == mask,
                   (mask & UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER) ? attr.max_am_header == 0 : -1);
         if (status == UCS_OK && (mask & UCP_WORKER_ATTR_FIELD_ADDRESS)) {
             ucp_worker_release_address(worker, attr.address);
@@ -204,10 +204,10 @@ static void address(void)
     ucs_status_t status;
     char what[32];
 
-    twin_tell("addresses %s", twin_status(ucp_worker_get_address(worker, &first, &length[0])));
+    twin_print("addresses %s", twin_status(ucp_worker_get_address(worker, &first, &length[0])));
     (void)ucp_worker_get_address(worker, &second, &length[1]);
     (void)ucp_worker_get_address(other, &third, &length[2]);
-    twin_tell("same again %d, own copy %d, other's differs %d",
+    twin_print("same again %d, own copy %d, other's differs %d",
               length[0] == length[1] && memcmp(first, second, length[0]) == 0, first != second,
               length[0] != length[2] || memcmp(first, third, length[0]) != 0);
     for (i = 0; i < TWIN_COUNT(masks); i++) {
@@ -215,14 +215,14 @@ static void address(void)
         attr.field_mask = masks[i];
         status = ucp_worker_address_query(first, &attr);
         snprintf(what, sizeof(what), "mask %#llx", (unsigned long long)masks[i]);
-        twin_tell_filled(what, status, &attr, fields, 1);
+        twin_print_filled(what, status, &attr, fields, 1);
     }
     again.field_mask = attr.field_mask = UCP_WORKER_ADDRESS_ATTR_FIELD_UID;
     (void)ucp_worker_address_query(first, &attr);
     (void)ucp_worker_address_query(second, &again);
-    twin_tell("same number %d", attr.worker_uid == again.worker_uid);
+    twin_print("same number %d", attr.worker_uid == again.worker_uid);
     (void)ucp_worker_address_query(third, &again);
-    twin_tell("other's number differs %d", attr.worker_uid != again.worker_uid);
+    twin_print("other's number differs %d", attr.worker_uid != again.worker_uid);
     ucp_worker_release_address(worker, first);
     ucp_worker_release_address(worker, second);
     ucp_worker_release_address(other, third);
@@ -245,25 +245,25 @@ static void missing_features(void)
     size_t length;
     int fd;
 
-    twin_tell("descriptor %s", twin_status(ucp_worker_get_efd(worker, &fd)));
-    twin_tell("arm %s", twin_status(ucp_worker_arm(worker)));
-    twin_tell("wait %s", twin_status(ucp_worker_wait(worker)));
-    twin_tell("signal %s", twin_status(ucp_worker_signal(worker)));
-    twin_tell("poll %s", twin_status((ucs_status_t)ucp_stream_worker_poll(worker, ready, 1, 0)));
-    twin_tell("stream send %s", twin_pointer_status(ucp_stream_send_nbx(ep, &word, 8, &none)));
-    twin_tell("stream recv %s", twin_pointer_status(ucp_stream_recv_nbx(ep, &word, 8, &length, &none)));
-    twin_tell("stream data %s", twin_pointer_status(ucp_stream_recv_data_nb(ep, &length)));
-    twin_tell("tag send %s", twin_pointer_status(ucp_tag_send_nbx(ep, &word, 8, 1, &none)));
-    twin_tell("tag sync %s", twin_pointer_status(ucp_tag_send_sync_nbx(ep, &word, 8, 1, &none)));
-    twin_tell("tag send nbr %s", twin_status(ucp_tag_send_nbr(ep, &word, 8, byte, 1, &word)));
-    twin_tell("tag recv %s", twin_pointer_status(ucp_tag_recv_nbx(worker, &word, 8, 1, 1, &none)));
-    twin_tell("tag recv nb %s", twin_pointer_status(ucp_tag_recv_nb(worker, &word, 8, byte, 1, 1, twin_got)));
-    twin_tell("tag recv nbr %s", twin_status(ucp_tag_recv_nbr(worker, &word, 8, byte, 1, 1, &word)));
-    twin_tell("probe %d", ucp_tag_probe_nb(worker, 0, 0, 0, &info) != NULL);
-    twin_tell("am send %s", twin_pointer_status(ucp_am_send_nbx(ep, 1, NULL, 0, &word, 8, &none)));
-    twin_tell("am send nb %s", twin_pointer_status(ucp_am_send_nb(ep, 1, &word, 8, byte, twin_done, 0)));
-    twin_tell("am handler %s", twin_status(ucp_worker_set_am_recv_handler(worker, &handler)));
-    twin_tell("old am handler %s", twin_status(ucp_worker_set_am_handler(worker, 1, NULL, NULL, 0)));
+    twin_print("descriptor %s", twin_status(ucp_worker_get_efd(worker, &fd)));
+    twin_print("arm %s", twin_status(ucp_worker_arm(worker)));
+    twin_print("wait %s", twin_status(ucp_worker_wait(worker)));
+    twin_print("signal %s", twin_status(ucp_worker_signal(worker)));
+    twin_print("poll %s", twin_status((ucs_status_t)ucp_stream_worker_poll(worker, ready, 1, 0)));
+    twin_print("stream send %s", twin_pointer_status(ucp_stream_send_nbx(ep, &word, 8, &none)));
+    twin_print("stream recv %s", twin_pointer_status(ucp_stream_recv_nbx(ep, &word, 8, &length, &none)));
+    twin_print("stream data %s", twin_pointer_status(ucp_stream_recv_data_nb(ep, &length)));
+    twin_print("tag send %s", twin_pointer_status(ucp_tag_send_nbx(ep, &word, 8, 1, &none)));
+    twin_print("tag sync %s", twin_pointer_status(ucp_tag_send_sync_nbx(ep, &word, 8, 1, &none)));
+    twin_print("tag send nbr %s", twin_status(ucp_tag_send_nbr(ep, &word, 8, byte, 1, &word)));
+    twin_print("tag recv %s", twin_pointer_status(ucp_tag_recv_nbx(worker, &word, 8, 1, 1, &none)));
+    twin_print("tag recv nb %s", twin_pointer_status(ucp_tag_recv_nb(worker, &word, 8, byte, 1, 1, twin_got)));
+    twin_print("tag recv nbr %s", twin_status(ucp_tag_recv_nbr(worker, &word, 8, byte, 1, 1, &word)));
+    twin_print("probe %d", ucp_tag_probe_nb(worker, 0, 0, 0, &info) != NULL);
+    twin_print("am send %s", twin_pointer_status(ucp_am_send_nbx(ep, 1, NULL, 0, &word, 8, &none)));
+    twin_print("am send nb %s", twin_pointer_status(ucp_am_send_nb(ep, 1, &word, 8, byte, twin_done, 0)));
+    twin_print("am handler %s", twin_status(ucp_worker_set_am_recv_handler(worker, &handler)));
+    twin_print("old am handler %s", twin_status(ucp_worker_set_am_handler(worker, 1, NULL, NULL, 0)));
     ucp_worker_destroy(worker);
     ucp_cleanup(context);
 }
@@ -283,16 +283,16 @@ static void missing_memory_features(void)
     twin_pair_open(&pair, UCP_FEATURE_TAG, UCP_ERR_HANDLING_MODE_NONE);
     map.address = memory;
     map.length = sizeof(memory);
-    twin_tell("map %s", twin_status(ucp_mem_map(pair.context, &map, &memh)));
-    twin_tell("pack %s", twin_status(ucp_rkey_pack(pair.context, memh, &buffer, &size)));
-    twin_tell("unpack %s", twin_status(ucp_ep_rkey_unpack(pair.ep[0], buffer, &rkey)));
-    twin_tell("put %s", twin_pointer_status(ucp_put_nbx(pair.ep[0], &word, 8, (uintptr_t)memory, rkey, &none)));
-    twin_tell("put nbi %s", twin_status(ucp_put_nbi(pair.ep[0], &word, 8, (uintptr_t)memory, rkey)));
-    twin_tell("get %s", twin_pointer_status(ucp_get_nbx(pair.ep[0], &word, 8, (uintptr_t)memory, rkey, &none)));
-    twin_tell("get nbi %s", twin_status(ucp_get_nbi(pair.ep[0], &word, 8, (uintptr_t)memory, rkey)));
-    twin_tell("atomic %s", twin_pointer_status(ucp_atomic_op_nbx(pair.ep[0], UCP_ATOMIC_OP_ADD, &word, 1,
+    twin_print("map %s", twin_status(ucp_mem_map(pair.context, &map, &memh)));
+    twin_print("pack %s", twin_status(ucp_rkey_pack(pair.context, memh, &buffer, &size)));
+    twin_print("unpack %s", twin_status(ucp_ep_rkey_unpack(pair.ep[0], buffer, &rkey)));
+    twin_print("put %s", twin_pointer_status(ucp_put_nbx(pair.ep[0], &word, 8, (uintptr_t)memory, rkey, &none)));
+    twin_print("put nbi %s", twin_status(ucp_put_nbi(pair.ep[0], &word, 8, (uintptr_t)memory, rkey)));
+    twin_print("get %s", twin_pointer_status(ucp_get_nbx(pair.ep[0], &word, 8, (uintptr_t)memory, rkey, &none)));
+    twin_print("get nbi %s", twin_status(ucp_get_nbi(pair.ep[0], &word, 8, (uintptr_t)memory, rkey)));
+    twin_print("atomic %s", twin_pointer_status(ucp_atomic_op_nbx(pair.ep[0], UCP_ATOMIC_OP_ADD, &word, 1,
                                                                  (uintptr_t)memory, rkey, &param)));
-    twin_tell("atomic post %s",
+    twin_print("atomic post %s",
               twin_status(ucp_atomic_post(pair.ep[0], UCP_ATOMIC_POST_OP_ADD, 1, 8, (uintptr_t)memory, rkey)));
     ucp_rkey_buffer_release(buffer);
 }
@@ -307,10 +307,10 @@ static void print_info(void)
 
     ucp_worker_print_info(worker, stream);
     fclose(stream);
-    twin_tell("heading %d, address %d, atomics %d", twin_has_word(text, "UCP worker"), twin_has_word(text, "address: "),
-              twin_has_word(text, "atomics: "));
+    twin_print("heading %d, address %d, atomics %d", twin_has_word(text, "UCP worker"),
+               twin_has_word(text, "address: "), twin_has_word(text, "atomics: "));
     free(text);
-    twin_tell("idle progress %u", ucp_worker_progress(worker));
+    twin_print("idle progress %u", ucp_worker_progress(worker));
     ucp_worker_wait_mem(worker, &size);
     ucp_worker_release_address(worker, NULL);
     ucp_worker_destroy(worker);

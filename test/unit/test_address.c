@@ -194,7 +194,7 @@ TEST_WITH(every_truncation_is_refused, random_set_up, NULL)
     }
 }
 
-/* Bytes that tell whose address it is: those of the reference's empty address but the uid (NB-98), magic, version. */
+/* Bytes that say whose address it is: those of the reference's empty address but the uid (NB-98), magic, version. */
 static int is_shape(size_t at)
 {
     return at == 0 || (at > CW_ADDRESS_AT_UID + 7 && at < CW_ADDRESS_AT_ENTRIES);
@@ -218,7 +218,7 @@ TEST_WITH(every_flipped_bit_is_refused, random_set_up, NULL)
     assert_int_equal(cw_address_decode(blob, &address), UCS_OK);
 }
 
-/* What tells that it is an address of this library, and its length. */
+/* What says that it is an address of this library, and its length. */
 static void begin_header(uint8_t *blob, size_t length)
 {
     blob[0] = 0x20;

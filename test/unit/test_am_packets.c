@@ -126,10 +126,11 @@ static void feed_eager(struct cw_wire_am am, size_t fixed, size_t header_length,
     feed(CW_PACKET_AM_EAGER, &am, fixed, header_length, length);
 }
 
-static void feed_first(unsigned id, uint32_t told, uint64_t total, uint32_t message, size_t header_length,
+static void feed_first(unsigned id, uint32_t announced, uint64_t total, uint32_t message, size_t header_length,
                        size_t length)
 {
-    struct cw_wire_am_first first = {.am = am_of(id, 0, told), .total = htole64(total), .message = htole32(message)};
+    struct cw_wire_am_first first = {
+        .am = am_of(id, 0, announced), .total = htole64(total), .message = htole32(message)};
 
     feed(CW_PACKET_AM_FIRST, &first, sizeof(first), header_length, length);
 }
@@ -141,9 +142,11 @@ static void feed_next(uint32_t message, uint64_t offset, size_t length)
     feed(CW_PACKET_NEXT, &next, sizeof(next), 0, length);
 }
 
-static void feed_rts(unsigned id, unsigned flags, uint32_t told, uint64_t send_id, size_t header_length, size_t length)
+static void feed_rts(unsigned id, unsigned flags, uint32_t announced, uint64_t send_id, size_t header_length,
+                     size_t length)
 {
-    struct cw_wire_am_rts rts = {.am = am_of(id, flags, told), .rts = {.length = htole64(100), .send_id = send_id}};
+    struct cw_wire_am_rts rts = {.am = am_of(id, flags, announced),
+                                 .rts = {.length = htole64(100), .send_id = send_id}};
 
     feed(CW_PACKET_AM_RTS, &rts, sizeof(rts), header_length, length);
 }
@@ -179,7 +182,7 @@ TEST_WITH(test_eager_headers, setup, teardown)
 TEST_WITH(test_first_headers, setup, teardown)
 {
     static const struct {
-        uint32_t told;
+        uint32_t announced;
         uint64_t total;
         size_t header_length, length;
         ucs_status_t status;
@@ -195,7 +198,7 @@ TEST_WITH(test_first_headers, setup, teardown)
     };
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        feed_first(ID, bad[i].told, bad[i].total, 1, bad[i].header_length, bad[i].length);
+        feed_first(ID, bad[i].announced, bad[i].total, 1, bad[i].header_length, bad[i].length);
         is_lost();
         assert_int_equal(ep->status, bad[i].status);
         teardown(state);
@@ -319,13 +322,13 @@ TEST_WITH(test_rts_headers, setup, teardown)
 {
     static const struct {
         unsigned flags;
-        uint32_t told;
+        uint32_t announced;
         uint64_t send_id;
         size_t header_length, length;
     } bad[] = {{0, 4, 1, 3, 0}, {0, 3, 1, 3, 1}, {2, 0, 1, 0, 0}, {0, 0, 0, 0, 0}, {0, UINT32_MAX, 1, 10, 0}};
 
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        feed_rts(ID, bad[i].flags, bad[i].told, bad[i].send_id, bad[i].header_length, bad[i].length);
+        feed_rts(ID, bad[i].flags, bad[i].announced, bad[i].send_id, bad[i].header_length, bad[i].length);
         is_lost();
         teardown(state);
         setup(state);
@@ -482,7 +485,7 @@ static void release_twice(void *data)
 
 /* Builds with assertions end a program that gives data back twice, and say where; with a sanitizer, that does. Where
  * memory that was freed cannot be looked at any more, it ends, but without a word. */
-static int is_told(const char *text)
+static int is_logged(const char *text)
 {
 #if defined(__GLIBC__)
     return strstr(text, "CW_AM_DESC_MAGIC") != NULL || strstr(text, "heap-use-after-free") != NULL;
@@ -501,8 +504,8 @@ TEST_WITH(test_released_twice, setup, teardown)
     }
     feed_eager(am_of(KEEPER, 0, 3), 8, 3, 10);
     says(release_twice, retained, text, sizeof(text));
-    assert_true(is_told(text));
+    assert_true(is_logged(text));
     feed_rts(KEEPER, 0, 3, htole64(77), 3, 0);
     says(release_twice, retained, text, sizeof(text));
-    assert_true(is_told(text));
+    assert_true(is_logged(text));
 }

@@ -84,7 +84,7 @@ static void use(uint64_t begin_at, uint64_t end_at, unsigned rights)
     cw_cache_put(cached);
 }
 
-/* Nobody tells of unmapped memory, and the device does not page by itself. */
+/* Nobody reports unmapped memory, and the device does not page by itself. */
 TEST(test_no_cache_without_events)
 {
     begin(UINT64_MAX, UINT64_MAX, 0);
@@ -185,9 +185,9 @@ TEST(test_limit_of_the_domain)
     end();
 }
 
-/* A device that refuses memory is told of once, by a sentence with its reason, and with the limit that the user can
+/* A device that refuses memory is logged once, by a sentence with its reason, and with the limit that the user can
  * raise where that matters. */
-TEST(test_refusal_is_told_once)
+TEST(test_refusal_is_logged_once)
 {
     static const struct {
         rlim_t limit;

@@ -9,7 +9,7 @@
 #include "proto/proto.h"
 #include "proto/protocol.h"
 
-TEST(what_decides_is_told)
+TEST(what_decides_is_printed)
 {
     static const struct {
         struct cw_plan_candidate a, b;

@@ -22,7 +22,7 @@
 #define CHILD_OUTPUT_MAX (256 * 1024)
 #define CHILD_FAILED     99
 
-/* For the body of a child: tells where and ends it. */
+/* For the body of a child: prints where and ends it. */
 #define child_check(condition)                                                          \
     do {                                                                                \
         if (!(condition)) {                                                             \

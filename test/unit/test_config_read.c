@@ -435,7 +435,7 @@ TEST(test_cfg8_malformed_global_falls_back)
     assert_int_equal(child_count("ERROR invalid value for UCX_LOG_FILE_ROTATE: 'perhaps', expected: non-neg"), 1);
 }
 
-/* CFG-8, N22-131: a name without effect takes any text from everywhere, and nobody is told. */
+/* CFG-8, N22-131: a name without effect takes any text from everywhere, without a warning. */
 static void body_cfg8_without_effect(void)
 {
     static const char *const anything[] = {"", "much", "-1", "a=b", "a\nb", "\x1b[1m", " ", "8192"};

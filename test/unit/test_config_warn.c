@@ -85,7 +85,7 @@ static void body_cfg41_file(void)
     read_and_warn(NULL, NULL);
 }
 
-/* A name in a file is not called an environment variable, and the line is told. */
+/* A name in a file is not called an environment variable, and the line is named. */
 TEST(test_cfg41_names_in_files)
 {
     child_run(body_cfg41_file);

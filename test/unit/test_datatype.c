@@ -37,7 +37,7 @@ struct backwards {
     unsigned starts, finishes, packs, unpacks;
     size_t pack_most;           /* a pack produces at most so many bytes; 0: all */
     size_t pack_stops_at;       /* from this offset on it produces nothing */
-    int pack_lies;              /* tells more than it was allowed */
+    int pack_lies;              /* reports more than it was allowed */
     size_t unpack_fails_at;
     int started_for_unpack;
     size_t count;
@@ -627,7 +627,7 @@ TEST_WITH(classes_that_do_not_exist_are_refused, set_up, tear_down)
 }
 
 /* DT-2, DT-17 */
-TEST_WITH(packed_sizes_are_told, set_up, tear_down)
+TEST_WITH(packed_sizes_are_reported, set_up, tear_down)
 {
     ucp_dt_iov_t iov[] = {{NULL, 0}, {NULL, 5}, {NULL, 0}, {NULL, 4096}};
     char memory[1];

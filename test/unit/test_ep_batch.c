@@ -106,7 +106,7 @@ TEST_WITH(test_nothing_follows_past_what_is_still_to_be_sent, set_up_batches, te
     assert_int_equal(batches, 0);
 }
 
-/* Nothing long comes: all of the queue goes, and the system is told which is the last. */
+/* Nothing long comes: all of the queue goes, and the system learns which is the last. */
 TEST_WITH(test_without_anything_to_wait_for_there_are_no_turns, set_up_batches, tear_down)
 {
     struct ucp_ep *ep = ep_create(UCP_ERR_HANDLING_MODE_NONE);

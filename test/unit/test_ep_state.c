@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The life of an endpoint: it connects at its first operation or when its peer does (EP-7..9, ERR-2), what is queued
- * goes out in order or ends with it, failures are told once (ERR-4, ERR-20), flushes cover what was posted (FLU-1), and
- * connections and endpoints go when nobody needs them (CLS-4, CLS-14, CLS-15, CLS-19). test_ep_life.h builds the
+ * goes out in order or ends with it, failures are reported once (ERR-4, ERR-20), flushes cover what was posted (FLU-1),
+ * and connections and endpoints go when nobody needs them (CLS-4, CLS-14, CLS-15, CLS-19). test_ep_life.h builds the
  * situation; batches of requests are in test_ep_batch.c.
  */
 #include "test_ep_life.h"
@@ -211,7 +211,7 @@ TEST_WITH(test_an_endpoint_that_cannot_connect_fails, set_up, tear_down)
 }
 
 /* ERR-4: once, from progress, after the requests. */
-TEST_WITH(test_err4_a_failure_ends_all_requests_and_is_told_once, set_up, tear_down)
+TEST_WITH(test_err4_a_failure_ends_all_requests_and_is_reported_once, set_up, tear_down)
 {
     struct ucp_ep *ep = ep_create(UCP_ERR_HANDLING_MODE_PEER);
 
@@ -249,7 +249,7 @@ TEST_WITH(test_the_error_callback_may_close_the_endpoint, set_up, tear_down)
     assert_true(cw_list_empty(&worker->eps));
 }
 
-TEST_WITH(test_a_failure_before_the_adoption_is_told_then, set_up, tear_down)
+TEST_WITH(test_a_failure_before_the_adoption_is_reported_then, set_up, tear_down)
 {
     struct ucp_ep *ep = ep_accept(0, UCP_ERR_HANDLING_MODE_PEER);
 
@@ -264,7 +264,7 @@ TEST_WITH(test_a_failure_before_the_adoption_is_told_then, set_up, tear_down)
 }
 
 /* ERR-20: in mode NONE the orderly end of the peer's worker is no error; in mode PEER it is. */
-TEST_WITH(test_err20_the_orderly_end_of_the_peer_is_told_in_mode_peer_only, set_up, tear_down)
+TEST_WITH(test_err20_the_orderly_end_of_the_peer_is_reported_in_mode_peer_only, set_up, tear_down)
 {
     struct ucp_ep *ep;
     int peer_mode;
@@ -364,7 +364,7 @@ TEST_WITH(test_cls4_cls19_a_close_does_not_wait_for_an_unasked_dial, set_up, tea
     assert_int_equal(errors, 0);
 }
 
-TEST_WITH(test_a_forced_close_cancels_at_once_and_tells_nobody, set_up, tear_down)
+TEST_WITH(test_a_forced_close_cancels_at_once_and_reports_nothing, set_up, tear_down)
 {
     struct ucp_ep *ep = ep_create(UCP_ERR_HANDLING_MODE_PEER), *none = ep_create(UCP_ERR_HANDLING_MODE_NONE);
 

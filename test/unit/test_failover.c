@@ -396,7 +396,7 @@ TEST_WITH(a_flush_without_lanes_fails, set_up, tear_down)
     assert_int_equal(flushed.status, UCS_ERR_CANCELED);
 }
 
-/* The dialler chooses the next carrier, and sends nothing again before the acceptor told what came. */
+/* The dialler chooses the next carrier, and sends nothing again before the acceptor reported what came. */
 TEST_WITH(the_dialler_waits_for_the_count, set_up, tear_down)
 {
     unsigned before, used;

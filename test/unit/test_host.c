@@ -117,7 +117,7 @@ TEST(test_who_sees_no_proc_is_named)
 }
 
 /* The same address here and there, so that it looks like another host with our address. */
-TEST(test_tcp_tells_so)
+TEST(test_tcp_says_so)
 {
     struct cw_tcp_address peer = {.port = 4711, .listens = CW_TCP_LISTENS_IPV4, .num_hosts = 1};
     struct cw_tcp_local local = {.loopback = 3, .num_hosts = 1};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory that another process allocated, reached by its key (core/mem.h, KEY-7, MEM-30..32): both see the same bytes,
- * the validity word tells when the owner unmapped, keys that do not agree with the memory are not believed, and nothing
+ * the validity word shows when the owner unmapped, keys that do not agree with the memory are not believed, and nothing
  * of ours is left afterwards. The owner is a child that obeys one-letter commands.
  */
 #define _GNU_SOURCE
@@ -128,7 +128,7 @@ static void own(int commands, int answers)
     _exit(0);
 }
 
-static void tell(char command)
+static void send_command(char command)
 {
     char answer = 0;
 
@@ -251,8 +251,8 @@ TEST_WITH(both_see_the_same_bytes, setup, teardown)
     assert_true(bytes[0] == 'a' && bytes[ROUNDED - 1] == 'a');
     bytes[1] = 'w';
     bytes[ROUNDED - 1] = 'z';
-    tell('r');
-    tell('w');
+    send_command('r');
+    send_command('w');
     assert_int_equal(bytes[2], 'o');
     cw_rkey_release(rkey);
 }
@@ -265,7 +265,7 @@ TEST_WITH(unmapping_is_seen, setup, teardown)
     void *ptr;
 
     assert_non_null((void *)(uintptr_t)bytes);
-    tell('u');
+    send_command('u');
     assert_null(cw_rkey_direct(rkey, owner.key.address, CW_KEY_READ));
     assert_int_equal(cw_rkey_ptr(rkey, owner.key.address, &ptr), UCS_ERR_UNREACHABLE);
     bytes[0] = 1;
@@ -355,7 +355,7 @@ TEST_WITH(only_sealed_memory_of_ours_is_mapped, setup, teardown)
     }
 }
 
-/* Opening a pipe would wait for its other end, and tell it that somebody reads. */
+/* Opening a pipe would wait for its other end, and show it that somebody reads. */
 TEST_WITH(other_files_are_left_alone, setup, teardown)
 {
     char path[] = "/tmp/causeway-test-XXXXXX", name[100];
@@ -560,9 +560,9 @@ TEST_WITH(exported_memory_is_imported, setup, teardown)
     assert_int_equal(bytes[0], 'a');
     bytes[1] = 'w';
     bytes[ROUNDED - 1] = 'z';
-    tell('r');
+    send_command('r');
     assert_true(reaches(&key));
-    tell('u'); /* the importer still has the pages */
+    send_command('u'); /* the importer still has the pages */
     bytes[1] = 'y';
     assert_true(reaches(&key));
     assert_int_equal(cw_mem_export(mem, wrong, &length), UCS_ERR_UNSUPPORTED);

@@ -184,7 +184,7 @@ TEST(one_interruption_changes_nothing)
     assert_int_equal(nt.timed, 2);
 }
 
-TEST(memory_that_is_new_tells_nothing)
+TEST(memory_that_is_new_has_no_effect)
 {
     struct cw_nt_choice nt = {.timed = 3, .spent = 300, .skip = 2}, before;
 
@@ -196,7 +196,7 @@ TEST(memory_that_is_new_tells_nothing)
     assert_memory_equal(&nt, &before, sizeof(nt));
 }
 
-/* After a while, and a lap that tells nothing, copies are timed again. */
+/* After a while, and a lap without a result, copies are timed again. */
 TEST(who_goes_past_looks_again)
 {
     struct cw_nt_choice nt = {.past = 1, .left = PAST};

@@ -225,7 +225,7 @@ TEST_WITH(without_memory_there_is_no_request, set_up, tear_down)
 }
 
 /* R3: status first, then the callback, then the memory. */
-TEST_WITH(completion_tells_status_then_callback, set_up, tear_down)
+TEST_WITH(completion_stores_status_then_calls_back, set_up, tear_down)
 {
     ucp_request_param_t param = with_callback();
     struct cw_request *request;
@@ -265,7 +265,7 @@ TEST_WITH(a_users_request_may_be_freed_in_its_callback, set_up, tear_down)
     assert_int_equal(lets_go, 1);
 }
 
-/* ucp_request_release or _free before the end changes nothing for the user's memory: the callback still tells when it
+/* ucp_request_release or _free before the end changes nothing for the user's memory: the callback still says when it
  * may be reused. */
 TEST_WITH(a_users_request_keeps_its_callback, set_up, tear_down)
 {

@@ -113,7 +113,7 @@ static void announce_active(uint16_t handler, uint64_t id)
     cw_op_packet(ep->conn, CW_PACKET_AM_RTS, &rts, sizeof(rts));
 }
 
-/* All that may be announced, and one more: its sender is told before the connection ends. */
+/* All that may be announced, and one more: its sender is notified before the connection ends. */
 TEST_WITH(test_announcements_are_bounded, set_up, tear_down)
 {
     for (uint64_t id = 1; id <= MANY; id++) {
@@ -255,7 +255,7 @@ TEST_WITH(test_messages_in_pieces_are_bounded, set_up, tear_down)
     assert_refused();
 }
 
-/* The same in the middle of one: the bound is told by the next piece, whether or not it was placed. */
+/* The same in the middle of one: the bound is reported at the next piece, whether or not it was placed. */
 TEST_WITH(test_one_message_is_bounded, set_up, tear_down)
 {
     static uint8_t packet[sizeof(struct cw_wire_next) + PIECE];
@@ -415,7 +415,7 @@ TEST_WITH(test_left_streams_are_bounded, set_up, tear_down)
     leave_stream(UINT64_MAX);
     assert_int_equal(ep->unread, 1);
     assert_true(worker->msg->left > 16);
-    cw_stream_ep_ended(ep, UCS_ERR_CONNECTION_RESET); /* may be told twice */
+    cw_stream_ep_ended(ep, UCS_ERR_CONNECTION_RESET); /* may be called twice */
     assert_int_equal(ep->unread, 1);
     ep->handle = CW_HANDLE_HELD;
     cw_stream_ep_user_changed(ep);
@@ -498,7 +498,7 @@ TEST_WITH(test_lent_endpoints_are_never_reused, set_up, tear_down)
         }
         ended(lent);
     }
-    if (before > 0 && !SANITIZED) { /* the system tells, and freed memory is free */
+    if (before > 0 && !SANITIZED) { /* the system reports it, and freed memory is free */
         assert_in_range(resident_kb() - before, 0, (long)MANY_PEERS * BYTES / 1024);
     }
     assert_int_equal(worker->counts.values[CW_COUNT_EPS], eps + STAY);

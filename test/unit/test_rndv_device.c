@@ -302,7 +302,7 @@ static uint64_t registrations_of(int events, int on_demand, const char *scheme)
     return registered;
 }
 
-/* Nothing is kept where nobody tells of unmapped memory; where somebody does, until that; where the device pages by
+/* Nothing is kept where nobody reports unmapped memory; where somebody does, until that; where the device pages by
  * itself, for ever. Two messages, of 12, make a registration on each side grow. */
 TEST(test_unmapped_memory)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a program is told when a call is refused: a sentence that names the call or the argument, and what to do. */
+/* What is logged when a call is refused: a sentence that names the call or the argument, and what to do. */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>

@@ -163,7 +163,7 @@ TEST_WITH(who_greets_wrongly_or_goes_meanwhile_is_dropped, begin, end)
 }
 
 /* ERR-1: the core of the acceptor has the connection already, and the peer waits for an answer that never comes. */
-TEST_WITH(who_cannot_be_answered_is_told_of_on_both_sides, begin, end)
+TEST_WITH(who_cannot_be_answered_is_logged_on_both_sides, begin, end)
 {
     side_dial(&dialler, &acceptor, NULL, &dialled);
     refused = ETOOMANYREFS;

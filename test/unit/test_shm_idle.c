@@ -264,7 +264,7 @@ TEST_WITH(the_end_of_an_idle_one_is_noticed, NULL, part)
     assert_int_equal(hub.received[0], 1);
 }
 
-TEST_WITH(an_idle_one_without_room_is_told_when_there_is_some, NULL, part)
+TEST_WITH(an_idle_one_without_space_is_woken_when_there_is_some, NULL, part)
 {
     meet(MANY, 0);
     rest();

@@ -184,7 +184,7 @@ static int send(struct ring *ring, size_t length)
     return put(ring, length) || push(ring, length, length);
 }
 
-static void tell_if_due(struct ring *ring)
+static void publish_if_due(struct ring *ring)
 {
     if (cw_rx_should_notify(&ring->rx.fast)) {
         cw_shm_rx_notify(&ring->rx);
@@ -199,7 +199,7 @@ static long receive(struct ring *ring)
     int good;
 
     if (seen == 0) {
-        tell_if_due(ring);
+        publish_if_due(ring);
         return -1;
     }
     if (cw_rx_id(seen) != id_of(ring, ring->received) || !shm_is_inside(&ring->rx, length)) {
@@ -213,7 +213,7 @@ static long receive(struct ring *ring)
         shm_advance(&ring->rx, length);
     }
     ring->received++;
-    tell_if_due(ring);
+    publish_if_due(ring);
     return good ? (long)length : -2;
 }
 
@@ -437,7 +437,7 @@ static void play(uint32_t first, uint32_t most, size_t max, uint64_t packets, ui
         }
         if ((next_random() & 15) == 0) {
             receive_all(ring);
-            /* everything was read: what is untold is less than a quarter, so even the greatest packet has room */
+            /* everything was read: what is unpublished is less than a quarter, so even the greatest packet has room */
             assert_true(has_space(ring, max));
         }
         if ((next_random() & 63) == 0) { /* as at rest */
@@ -555,7 +555,7 @@ TEST_WITH(each_packet_rings, random_set_up, NULL)
     ring_free(ring);
 }
 
-/* Positions that a hostile consumer may tell: near the truth, in a lap beside it, anything. */
+/* Positions that a hostile consumer may publish: near the truth, in a lap beside it, anything. */
 static uint64_t lie(const struct ring *ring)
 {
     const uint64_t value = next_random(), truth = shm_position(ring->tx.lap, sent_at(ring));
@@ -697,7 +697,7 @@ TEST_WITH(a_lying_producer_makes_nobody_read_outside, random_set_up, NULL)
         }
         assert_true(ring->rx.fast.slot < CW_LINE_SLOTS);
         assert_true(ring->rx.fast.line <= ring->rx.end);
-        tell_if_due(ring);
+        publish_if_due(ring);
     }
     assert_true(seen_count > 1000);
     assert_true(behind > 1000);

@@ -8,7 +8,7 @@
 struct node {
     struct side side;
     struct cw_conn *conn;
-    ucs_status_t opened;        /* UCS_INPROGRESS until told */
+    ucs_status_t opened;        /* UCS_INPROGRESS until the upcall */
     size_t length;              /* of the last packet */
     uint64_t bad;               /* bytes of packets that are not as they were sent */
 };

@@ -26,7 +26,7 @@ struct node;
 struct link {
     struct node *node;
     struct cw_conn *conn;
-    int opened;                 /* told so */
+    int opened;                 /* upcalls */
     ucs_status_t opened_status;
     ucs_status_t closed_status; /* UCS_INPROGRESS while open */
     unsigned rooms;

@@ -64,8 +64,8 @@ TEST_WITH(test_a_dial_of_nobody_is_unreachable, opened, NULL)
     node_close(&left);
 }
 
-/* Nobody is sent to a firewall where no address could be dialled: the reason is told. */
-TEST_WITH(test_a_peer_without_an_address_is_told_of, opened, NULL)
+/* Nobody is sent to a firewall where no address could be dialled: the reason is logged. */
+TEST_WITH(test_a_peer_without_an_address_is_logged, opened, NULL)
 {
     struct cw_tcp_address address;
 
@@ -110,7 +110,7 @@ static int trap_open(uint16_t *port)
 }
 
 /* NB-97: nobody knows whether a silent server computes or speaks another protocol; the log says both, once. */
-TEST_WITH(test_a_silent_server_is_told_of, nothing, NULL)
+TEST_WITH(test_a_silent_server_is_logged, nothing, NULL)
 {
     static char *devices[] = {"all"};
     struct cw_net_address to = {.family = CW_NET_IPV4, .bytes = {127, 0, 0, 1}};

@@ -506,7 +506,7 @@ static void test_placed_split_everywhere(void **state)
     node_close(&node);
 }
 
-/* A core without the upcalls takes no placed packets; a packet that is cut off is never told of. */
+/* A core without the upcalls takes no placed packets; a packet that is cut off is never reported. */
 static void test_placed_in_vain(void **state)
 {
     uint8_t frame[CW_TCP_PLACED_HEADER + 90], *expected = NULL;

@@ -221,8 +221,8 @@ TEST_WITH(test_queue_that_stays, setup, NULL)
     close_both();
 }
 
-/* A bound of the device is told once, and the connections that it allows go on. */
-TEST_WITH(test_bound_is_told, setup, NULL)
+/* A bound of the device is logged once, and the connections that it allows go on. */
+TEST_WITH(test_bound_is_logged, setup, NULL)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
     uint32_t word = 0;
@@ -243,8 +243,8 @@ TEST_WITH(test_bound_is_told, setup, NULL)
     close_both();
 }
 
-/* A list that asks for datagrams alone gets connections, and is told. */
-TEST_WITH(test_datagrams_are_told, setup, NULL)
+/* A list that asks for datagrams alone gets connections, with a warning. */
+TEST_WITH(test_datagrams_are_logged, setup, NULL)
 {
     static const struct {
         const char *tls;
@@ -266,7 +266,7 @@ TEST_WITH(test_datagrams_are_told, setup, NULL)
     }
 }
 
-/* The device would never tell the end: the requests of dead peers are repeated for ever. All endpoints to the process
+/* The device would never report the end: the requests of dead peers are repeated for ever. All endpoints to the process
  * that are watched fail, those that are not go on. */
 TEST_WITH(test_process_ends, setup, NULL)
 {

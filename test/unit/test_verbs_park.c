@@ -408,7 +408,7 @@ static void close_watched(void)
     forget_child();
 }
 
-/* The end of a peer's process is told for parked connections, too. */
+/* The end of a peer's process is reported for parked connections, too. */
 TEST_WITH(test_death_while_parked, setup, NULL)
 {
     const pid_t child = open_watched();

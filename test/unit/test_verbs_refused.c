@@ -563,7 +563,7 @@ TEST_WITH(test_wrong_counts, setup, NULL)
     }
 }
 
-/* The peer makes no progress any more. Nothing else tells of its end than that it does not answer. */
+/* The peer makes no progress any more. Nothing else shows its end than that it does not answer. */
 TEST_WITH(test_peer_that_is_gone, setup, NULL)
 {
     const struct cw_access_target bad = {.address = 8, .key.word[0] = 0x123456};

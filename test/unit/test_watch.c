@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * os/watch.h: a watched process that is killed is told, and nothing else is; what unauthenticated peers do at the
+ * os/watch.h: a watched process that is killed is reported, and nothing else is; what unauthenticated peers do at the
  * listener has a bound and no consequence.
  */
 
@@ -143,7 +143,7 @@ static void kill_child(pid_t child)
     assert_int_equal(waitpid(child, &status, 0), child);
 }
 
-TEST_WITH(a_killed_process_is_told, setup, teardown)
+TEST_WITH(a_killed_process_is_reported, setup, teardown)
 {
     uint16_t port;
     const pid_t child = start_child(&port);
@@ -161,7 +161,7 @@ TEST_WITH(a_killed_process_is_told, setup, teardown)
 }
 
 /* It ends before this side has seen that the connection is there. */
-TEST_WITH(an_early_death_is_told, setup, teardown)
+TEST_WITH(an_early_death_is_reported, setup, teardown)
 {
     uint16_t port;
     const pid_t child = start_child(&port);

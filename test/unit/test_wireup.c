@@ -219,7 +219,7 @@ static ucs_status_t send_in_place(struct cw_conn *conn, uint8_t id, const void *
 
 static const struct cw_transport_packets bulk = {.send_short = send_short, .send_in_place = send_in_place};
 
-/* The endpoint with the peer of number 7, which has dialled it and was told a token. */
+/* The endpoint with the peer of number 7, which has dialled it and got a token. */
 static struct ucp_ep *open_with_token(void)
 {
     struct ucp_ep *ep = cw_ep_new(worker, cw_peer_get(worker, OURS + 1, NULL, 0), 7);
@@ -306,7 +306,7 @@ TEST_WITH(lying_hellos_open_no_lane, set_up, tear_down)
     cw_ep_set_state(ep, CW_EP_FAILED);
 }
 
-/* What is told of lanes that cannot be ends the endpoint, or is passed over. */
+/* A packet about lanes that cannot exist ends the endpoint, or is passed over. */
 TEST_WITH(lying_packets_about_lanes, set_up, tear_down)
 {
     struct ucp_ep *ep = open_with_token();

@@ -146,7 +146,7 @@ TEST(who_meets_one_that_only_computes_keeps_its_turns)
 }
 
 /* Processes that outnumber processors have their own way of waiting; threads that share a worker have not. */
-TEST(without_being_told_only_shared_workers_give_way)
+TEST(unless_set_only_shared_workers_yield)
 {
     static const struct {
         int setting;

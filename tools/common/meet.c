@@ -5,7 +5,7 @@
  * Callers: group.c of the performance tool.
  * A card is words with blanks between them: token (32 hexadecimal digits), identity of the running system, name of the
  * machine, port, addresses. An address may lead elsewhere than to the process (private networks have the same addresses
- * everywhere): the token tells.
+ * everywhere): the token decides.
  */
 #define _GNU_SOURCE
 #include "meet.h"

@@ -66,15 +66,16 @@ int cw_oob_recv(struct cw_oob *oob, unsigned types, enum cw_oob_type *type, void
 int cw_oob_barrier(struct cw_oob *oob);
 
 /*
- * Looks, without blocking, whether the peer is gone or has reported an error: -1 then. `*readable` tells whether
+ * Looks, without blocking, whether the peer is gone or has reported an error: -1 then. `*readable` says whether
  * some message waits.
  */
 int cw_oob_check(struct cw_oob *oob, bool *readable);
 
-/* Whether the peer runs on this machine, as far as its address tells. */
+/* Whether the peer runs on this machine, as far as its address says. */
 bool cw_oob_is_local(const struct cw_oob *oob);
 
-/* Tells the peer why this side gives up, and lets the text arrive before the connection is closed (<= 1 s). */
+/* Sends the peer the reason why this side gives up, and lets the text arrive before the connection is closed (<= 1 s).
+ * */
 void cw_oob_give_up(struct cw_oob *oob, const char *sentence);
 
 /* Sets the sentence of a failure; always returns -1. */

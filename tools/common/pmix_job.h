@@ -37,7 +37,8 @@ int cw_pmix_fence(struct cw_pmix *pmix);
 /* Reads what a process has left under a name. */
 int cw_pmix_get(struct cw_pmix *pmix, uint32_t rank, const char *name, char *text, size_t room);
 
-/* Leaves the job when all went well: a process that ends without that tells the starter that the job has failed. */
+/* Leaves the job when all went well: a process that ends without that reports to the starter that the job has failed.
+ * */
 void cw_pmix_close(struct cw_pmix *pmix, bool well);
 
 #endif

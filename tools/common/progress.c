@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The line that tells how far long work is.
+ * The line that shows how far long work is.
  *
  * Callers: the performance tool; say.c.
  */

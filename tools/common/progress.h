@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A line on the terminal that tells how far long work is. It is on stderr and only where stderr is a terminal, so that
+ * A line on the terminal that shows how far long work is. It is on stderr and only where stderr is a terminal, so that
  * neither files nor pipes ever hold any of it; it goes away before anything else is said.
  *
  * Callers: the performance tool; say.c. Any thread may call.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a tool tells its user, processor binding, and the watchdog.
+ * Messages of a tool for its user, processor binding, and the watchdog.
  *
  * Callers: all tools.
  * The watchdog's handler uses only async-signal-safe calls.

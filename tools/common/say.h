@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a tool tells its user: error sentences on stderr, so that stdout holds results alone; processor
+ * Messages of a tool for its user: error sentences on stderr, so that stdout holds results alone; processor
  * binding; and a watchdog that ends a program stuck inside one library call.
  *
  * Callers: all tools.

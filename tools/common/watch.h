@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Finds the workers on this machine and reads what they tell about themselves (docs/reference/observing.md).
+ * Finds the workers on this machine and reads what they publish about themselves (docs/reference/observing.md).
  *
  * Callers: tools/top, tools/trace.
  * Whatever a process shows may be garbage or a trap: nothing of it is mapped, only read, and checked before it is used;

@@ -2,7 +2,7 @@
 /*
  * Latency and bandwidth by message size.
  *
- * The sending side decides how many messages a measurement has, from a short trial, and tells the receiving side
+ * The sending side decides how many messages a measurement has, from a short trial, and notifies the receiving side
  * in a message. Latency is half of a round trip (self: a whole send and receive). Bandwidth has several messages
  * under way and ends when the receiving side has acknowledged all of them.
  *
@@ -37,7 +37,7 @@ struct measurement {
     struct cw_hist hist;
 };
 
-/* Tells the receiving side how many messages come, or learns it; both are this process with transport self. */
+/* Sends the receiving side how many messages come, or learns it; both are this process with transport self. */
 static int agree_count(struct demo_side *side, uint64_t *count)
 {
     struct demo_op sent = {.done = true}, got = {.done = true};

@@ -80,7 +80,7 @@ static void no_space(struct cw_conn *conn)
     (void)conn;
 }
 
-/* Opens the device alone and asks it. Nobody is told its address, so the upcalls of connections are never made. */
+/* Opens the device alone and asks it. Nobody gets its address, so the upcalls of connections are never made. */
 static void print_open_device(const struct cw_config *config, const struct cw_transport *transport,
                               const struct cw_device *device, unsigned priority)
 {

@@ -25,7 +25,7 @@
 #define REFERENCE 'r'
 
 /* "VERSION\nPATH\n" with a letter before it. The reference's libucp brings a libuct along, ours stands alone. */
-static void tell(int fd)
+static void write_info(int fd)
 {
     const char *(*version)(void);
     void *library = dlopen(LIBRARY, RTLD_LAZY | RTLD_LOCAL);
@@ -49,7 +49,7 @@ static void child(int fd)
     if (dup2(fd, STDERR_FILENO) >= 0) {
         (void)dup2(fd, STDOUT_FILENO); /* whatever it says is not for the user */
     }
-    tell(fd);
+    write_info(fd);
     _exit(0);
 }
 

@@ -20,7 +20,7 @@ struct cw_info_library {
 /* Loads it in a process of its own, because a foreign library does all kinds of things when it is loaded. */
 void cw_info_library_find(struct cw_info_library *library);
 
-/* Tells the library within the tool which file it stands for, so that it reads the same ucx.conf as that one. */
+/* Names the library within the tool the file it stands for, so that it reads the same ucx.conf as that one. */
 void cw_info_library_stand_for(void);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * --why: makes the pair of workers, connects them if the peer is here, and tells.
+ * --why: makes the pair of workers, connects them if the peer is here, and prints.
  *
  * Callers: main.c.
  */
@@ -114,10 +114,10 @@ static int connect_peer(struct cw_why *why)
 }
 
 /* Long messages, puts and gets are spread over them. */
-static void tell_further_lanes(const struct cw_why *why)
+static void print_further_lanes(const struct cw_why *why)
 {
     const struct ucp_worker *worker = why->side.worker;
-    struct cw_further_message told[CW_MAX_LANES];
+    struct cw_further_message further[CW_MAX_LANES];
     char rndv[CW_WHY_SETTING_MAX], rma[CW_WHY_SETTING_MAX];
     const int by_access = why->chosen->domain != NULL;
     unsigned count = 0, i;
@@ -127,20 +127,20 @@ static void tell_further_lanes(const struct cw_why *why)
                why->chosen->transport->name);
         return;
     }
-    count = cw_further_send(worker, &why->address, by_access, told);
+    count = cw_further_send(worker, &why->address, by_access, further);
     printf("# Further lanes for long operations (%s, %s):%s\n", cw_why_setting(why, CW_SETTING_max_rndv_rails, rndv),
            cw_why_setting(why, CW_SETTING_max_rma_rails, rma),
            (count == 0) ? " none: no path to the peer adds bandwidth to the first, or the settings limit lanes to "
                           "one" : "");
     for (i = 0; i < count; i++) {
         printf("#   lane[%u]: %s/%s, path %u: "
-               "%s\n", i + 1, cw_iface_name(told[i].iface), cw_iface_device(told[i].iface),
-               told[i].route, told[i].why);
+               "%s\n", i + 1, cw_iface_name(further[i].iface), cw_iface_device(further[i].iface),
+               further[i].route, further[i].why);
     }
     printf("#\n");
 }
 
-static int tell(struct cw_why *why)
+static int print_why(struct cw_why *why)
 {
     struct cw_path path = {.iface = NULL};
     int status = CW_INFO_OK;
@@ -157,7 +157,7 @@ static int tell(struct cw_why *why)
     if (why->options->to == NULL) {
         status = connect_peer(why);
     }
-    tell_further_lanes(why);
+    print_further_lanes(why);
     if (why->options->op <= CW_INFO_STREAM) {
         cw_why_message(why);
     } else {
@@ -167,7 +167,7 @@ static int tell(struct cw_why *why)
 }
 
 /* No transport was left for a context: what the settings did to each of them. */
-static void tell_without_context(struct cw_why *why)
+static void print_without_context(struct cw_why *why)
 {
     struct ucp_context nothing = {.resources = NULL};
     ucp_config_t *config;
@@ -195,9 +195,9 @@ int cw_show_why(const struct cw_info_options *options)
     }
     opened = cw_side_open(&why.side, options, features, options->only);
     if (opened == UCS_ERR_NO_DEVICE) {
-        tell_without_context(&why);
+        print_without_context(&why);
     } else if (opened == UCS_OK && cw_side_add_worker(&why.side) == UCS_OK && find_peer(&why, features) == UCS_OK) {
-        status = tell(&why);
+        status = print_why(&why);
     }
     if (why.ep != NULL) {
         cw_side_part(&why.side, peer_of(&why), why.ep);

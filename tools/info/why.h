@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Why a message takes its path: the pair of workers in question, and the parts of the answer. Every decision that is
- * told was made by the library's own functions for this pair; nothing here decides.
+ * printed was made by the library's own functions for this pair; nothing here decides.
  *
  * Callers: why.c and the other files of --why.
  */

@@ -133,7 +133,7 @@ void cw_why_memory(const struct cw_why *why)
 
     printf("# The operation: %s of %zu bytes, by the memory that it is about\n", cw_info_op_name(why->options->op),
            why->options->size);
-    /* Memory of a peer that only pretends to be elsewhere would tell what is not true of one that is. */
+    /* Memory of a peer that only pretends to be elsewhere would show what is not true of one that is. */
     if (why->ep != NULL && own != NULL && !(why->options->placed && why->options->place == CW_INFO_INTER)) {
         print_kind(why, owner, NULL, "memory that the peer's library has allocated (ucp_mem_map with ALLOCATE)");
         print_kind(why, owner, own, "memory that the peer's program had already");

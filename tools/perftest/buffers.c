@@ -64,7 +64,7 @@ int cw_buffers_open(struct cw_buffers *buffers, struct cw_perf_run *run, size_t 
 {
     const struct cw_perf_params *params = &run->params;
 
-    *buffers = (struct cw_buffers){.link = run->link, .tell = params->memory_handle};
+    *buffers = (struct cw_buffers){.link = run->link, .pass_handle = params->memory_handle};
     if (room > SIZE_MAX / 2 / (sends + receives)) {
         return cw_link_fail(run->link, "out of memory for %zu buffers of %zu bytes", sends + receives, room);
     }

@@ -28,7 +28,7 @@ struct cw_buffers {
     char *base;                      /* sends one behind the other, */
     char *receives;                  /* and receives */
     char *scratch;                   /* room for one message; NULL: no buffer is memory of a GPU */
-    bool tell;                       /* the handle to each operation */
+    bool pass_handle;                       /* the handle to each operation */
 };
 
 /* Gets zeroed buffers of `room` bytes each. 0, or -1 after cw_link_fail(). */
@@ -51,7 +51,7 @@ void cw_buffers_clear(struct cw_buffers *buffers, char *buffer, size_t size);
 /* Adds the memory handle to the parameters of an operation on one of the buffers. */
 static inline void cw_buffers_apply(const struct cw_buffers *buffers, ucp_request_param_t *param)
 {
-    if (buffers->tell) {
+    if (buffers->pass_handle) {
         param->op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
         param->memh = buffers->areas[0].memh;
     }

@@ -14,7 +14,7 @@
 
 enum { CUDA, HIP, MAKERS };
 
-#define COPY_DEFAULT 4 /* hipMemcpyKind: the addresses tell the direction */
+#define COPY_DEFAULT 4 /* hipMemcpyKind: the addresses give the direction */
 
 struct driver {
     int is_ready;

@@ -3,9 +3,9 @@
  * The course of a test in which one side acts on the other's memory.
  *
  * Callers: test_rma.c, test_amo.c.
- * The client tells the server four times a second that it is alive, for the server sees nothing of what is done to its
- * memory. A question is three numbers of 8 bytes in the order of the processor, its answer is one: both sides are the
- * same release, and memory that both change atomically has one order anyway.
+ * The client reports to the server four times a second that it is alive, for the server sees nothing of what is done to
+ * its memory. A question is three numbers of 8 bytes in the order of the processor, its answer is one: both sides are
+ * the same release, and memory that both change atomically has one order anyway.
  */
 #include "origin.h"
 
@@ -189,7 +189,7 @@ int cw_origin_ask(struct cw_origin *origin, enum cw_origin_question what, uint64
     return sound ? 0 : cw_link_fail(origin->link, "received a reply of %zu bytes from the server instead of 8", length);
 }
 
-static int tell_alive(struct cw_origin *origin, uint64_t now)
+static int send_alive(struct cw_origin *origin, uint64_t now)
 {
     origin->alive_due = now + (uint64_t)(ALIVE_NS / cw_ticks_ns());
     if (origin->link->oob != NULL && cw_oob_send(origin->link->oob, CW_OOB_ALIVE, NULL, 0) != 0) {
@@ -353,7 +353,7 @@ static int run_round(struct cw_origin *origin, uint64_t first, uint64_t count, s
         done += part;
         untouched += part;
         uint64_t now = read_clock(meter, part);
-        if (__builtin_expect(now >= origin->alive_due, 0) && tell_alive(origin, now) != 0) {
+        if (__builtin_expect(now >= origin->alive_due, 0) && send_alive(origin, now) != 0) {
             return -1;
         }
         /* Operations that finish at once never wait: the worker and the clock still need a look. */

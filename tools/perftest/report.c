@@ -365,7 +365,7 @@ void cw_report_extra(const struct cw_report *report, const struct cw_perf_path *
     }
     printf("# library %s; endpoint over", ucp_get_version_string());
     if (path->transports[0] == '\0') {
-        printf(" what this library does not tell\n");
+        printf(" what this library does not report\n");
     } else {
         printf(" %s/%s\n", path->transports, path->devices);
     }

@@ -15,7 +15,7 @@
 
 #include <stdio.h>
 
-/* The first thread tells how far the work is; the others are about as far. */
+/* The first thread shows how far the work is; the others are about as far. */
 static void show_progress(const struct cw_perf_run *run, const struct cw_meter_row *row)
 {
     const struct cw_perf_params *params = &run->params;
@@ -36,7 +36,7 @@ static void print_interval(void *arg, const struct cw_meter_row *row)
     const struct cw_perf_run *run = arg;
     const struct cw_perf_options *options = run->report->options;
 
-    /* Threads cannot be told apart in comma-separated values. */
+    /* Threads cannot be distinguished in comma-separated values. */
     if (!run->report->silent && !options->final_only && !options->json &&
         (!options->csv || run->params.threads == 1)) {
         cw_report_interval(run->report, row, run);
@@ -109,7 +109,7 @@ int cw_run_worker(struct cw_perf_run *run, const struct cw_link_config *config, 
         result = measure(run);
     }
     if (result != 0 && oob != NULL) {
-        /* Told before the close, which may take a while on a connection that is broken. */
+        /* Reported before the close, which may take a while on a connection that is broken. */
         cw_oob_give_up(oob, link.error);
     }
     if (cw_link_close(&link) != 0) {

@@ -16,7 +16,7 @@ enum { CW_SENTENCE = 512 };
 
 /*
  * Runs the test of `params` in the given role. `oob` is NULL in loopback. 0, and `result` is filled where this side
- * measures (cw_result_free()); or -1 after an error line: the peer has then been told the reason and the out-of-band
+ * measures (cw_result_free()); or -1 after an error line: the peer has then got the reason and the out-of-band
  * connection is closed.
  */
 int cw_run_test(enum cw_perf_role role, struct cw_oob *oob, const struct cw_perf_params *params,
@@ -31,8 +31,8 @@ struct cw_link_config cw_run_config(const struct cw_perf_run *run);
 bool cw_run_meter(struct cw_perf_run *run, struct cw_meter *meter);
 
 /*
- * The part of one worker: connects, measures, closes. 0, or -1 with a sentence: the peer has then been told, and `oob`
- * is closed.
+ * The part of one worker: connects, measures, closes. 0, or -1 with a sentence: the peer has then been notified, and
+ * `oob` is closed.
  */
 int cw_run_worker(struct cw_perf_run *run, const struct cw_link_config *config, struct cw_oob *oob,
                   char sentence[CW_SENTENCE]);

@@ -132,7 +132,7 @@ static void run_team(struct team *team, struct cw_oob *oob)
         }
     }
     if (oob != NULL && cw_fan_carry(&team->fan) != 0) {
-        /* What the peer told, or that it is gone, says more than the ends of the threads' connections. */
+        /* What the peer reported, or that it is gone, says more than the ends of the threads' connections. */
         stop(team, cw_oob_error());
     }
     for (unsigned i = 0; i < started; i++) {

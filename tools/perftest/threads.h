@@ -12,7 +12,7 @@
 
 /*
  * Runs `run->params.threads` threads in the role of `run`. 0 with their common numbers in `result`, or -1 with a
- * sentence: the peer has then been told.
+ * sentence: the peer has then been notified.
  */
 int cw_threads_run(const struct cw_perf_run *run, struct cw_oob *oob, struct cw_perf_result *result,
                    char sentence[CW_SENTENCE]);

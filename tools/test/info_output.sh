@@ -22,7 +22,7 @@ sed -n 3p "$work/out" | grep -Eqx '# API headers version: [0-9.]+' || fail "INF-
 sed -n 4p "$work/out" | grep -Eqx "# Git branch '.*', revision [0-9a-f]{7,}" || fail "INF-3: no revision"
 sed -n 5p "$work/out" | grep -q '^# Configured with: .' || fail "INF-3: no configuration"
 grep -qv '^#' "$work/out" && fail "INF-3: a line that is no comment"
-# The loader finds a library that is none: told, without harm.
+# The loader finds a library that is none: reported, without harm.
 mkdir "$work/strange"
 echo nothing >"$work/strange/libucp.so.0"
 LD_LIBRARY_PATH=$work/strange show -v

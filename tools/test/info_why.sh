@@ -79,7 +79,7 @@ arrow | grep -q 'rendezvous' && fail "streams know no rendezvous: $(arrow)"
 UCX_TLS=posix why --size 1m
 has "UCX_TLS=posix (environment) does not allow cma."
 
-# ---- what --why tells is what the library does: its own table of the same connection ----
+# ---- what --why prints is what the library does: its own table of the same connection ----
 UCX_PROTO_INFO=y expect_status 0 "$info" --why --size 1m
 sed -n 's/.*| *\([0-9]*\.\.[0-9inf]*\) | \(rendezvous[^|]*[^ |]\) *|.*/\1 \2/p' "$work/out" | head -n 1 >"$work/plan"
 [ -s "$work/plan" ] || fail "UCX_PROTO_INFO shows no table"
@@ -108,7 +108,8 @@ if "$info" -d -t tcp | grep -q 'Device: lo$'; then
     has "There its settings leave it out"
     UCX_TLS=tcp UCX_NET_DEVICES=lo why
     verdict tcp CHOSEN
-    grep -Eq '^#   from (127\.0\.0\.1|\[::1\]):[0-9]+ to ' "$work/out" || fail "the ends of the connection are not told"
+    grep -Eq '^#   from (127\.0\.0\.1|\[::1\]):[0-9]+ to ' "$work/out" ||
+        fail "the ends of the connection are not printed"
     UCX_TLS=tcp why --op put --size 1m
     has "rendezvous, received in place"
     has "does not allow posix"

@@ -91,9 +91,9 @@ for words in '-x tcp' '-d lo' '-W 5' '-A signal'; do
     [ "$(grep -c "warning: $words is ignored" "$work/err")" = 1 ] || fail "no warning: $words: $(cat "$work/err")"
 done
 
-# -X tells the library, -I asks for the wakeup feature, -P 0 is no part of a job; -n 0 goes on until it is ended.
+# -X prints the library, -I asks for the wakeup feature, -P 0 is no part of a job; -n 0 goes on until it is ended.
 expect_status 0 "$perftest" -l -n 5 -w 0 -t tag_lat -X -I -P 0 -f
-grep -q '^# library [0-9.]*; endpoint over ' "$work/out" || fail "-X tells nothing"
+grep -q '^# library [0-9.]*; endpoint over ' "$work/out" || fail "-X prints nothing"
 timeout 1.5 "$perftest" -l -t tag_lat -n 0 >"$work/out" 2>"$work/err"
 [ $? = 124 ] || fail "-n 0 ends by itself: $(cat "$work/err")"
 grep -q '^\[thread 0\]' "$work/out" || fail "-n 0 prints no rows"

@@ -81,7 +81,7 @@ EOF
     [ $? = 255 ] || fail "the server does not refuse a stranger with 255"
     grep -q 'does not speak' "$work/server.err" || fail "no sentence about the stranger"
 
-    # A client of another release: the server tells which one.
+    # A client of another release: the server names it.
     start_server
     python3 - "$port" <<'EOP'
 import socket, struct, sys

@@ -67,7 +67,7 @@ tail -n 1 "$work/out" | grep -q '^  *3 ' || fail "not three iterations: $(tail -
 
 # PRF-12: -X names the library.
 UCX_TLS=self expect_status 0 "$perftest" -l -t tag_lat -n 20 -w 2 -X
-grep -q '^# library [0-9.]*; endpoint over self' "$work/out" || fail "-X tells nothing"
+grep -q '^# library [0-9.]*; endpoint over self' "$work/out" || fail "-X prints nothing"
 tail -n 1 "$work/out" | grep -q '^Final:' || fail "something follows the final row"
 
 # PRF-23, PRF-24, PRF-29: a row each second, there at once although the program is killed.
@@ -94,7 +94,7 @@ expect_status 0 "$perftest" -l -b "$work/tests" -b "$work/sizes" -n 20 -w 0 -v
 [ "$(sed -n 1p "$work/out" | cut -d , -f 1-3)" = tests,sizes,iterations ] || fail "CSV header: $(sed -n 1p "$work/out")"
 [ "$(sed -n 4p "$work/out" | cut -d , -f 1-3)" = 'bw,tiny,  20' ] || fail "CSV row: $(sed -n 4p "$work/out")"
 
-# On a terminal a line tells how far the work is, and goes away; not with --quiet.
+# On a terminal a line shows how far the work is, and goes away; not with --quiet.
 if command -v python3 >/dev/null; then
     python3 - "$perftest" <<'EOF' || fail "progress on a terminal"
 import os, pty, subprocess, sys

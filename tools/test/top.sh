@@ -36,7 +36,7 @@ done
 
 expect_status 0 "$top" --prometheus --pid "$watched"
 grep -q "^causeway_tag_sent_total{pid=\"$watched\",command=\"watched\",worker=\"watched ?\[2J.*} 322$" \
-    "$work/out" || { fail "Prometheus is told otherwise"; grep tag_sent "$work/out"; }
+    "$work/out" || { fail "Prometheus gets other numbers"; grep tag_sent "$work/out"; }
 awk '/^#/ {if ($2 == "TYPE") type[$3] = $4; next}
      !match($0, /^causeway_[a-z_]+\{.*\} [0-9]+$/) {print "no sample: " $0; bad = 1}
      {name = $0; sub(/\{.*/, "", name); if (!(name in type)) {print "no type: " $0; bad = 1}}

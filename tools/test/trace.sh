@@ -68,7 +68,7 @@ grep -q 'in TAG_EAGER, 16 bytes' "$work/out" || { fail "there are no packets"; c
 exec 3>&-
 wait "$watched"
 
-# What a worker leaves behind when it is destroyed: the same, told from a file; nothing that is there is overwritten.
+# What a worker leaves behind when it is destroyed: the same, read from a file; nothing that is there is overwritten.
 echo mine >"$work/left.taken"
 UCX_TLS=tcp UCX_TRACE_FILE=$work/left.%p watched 3 3000000
 exec 3>&-

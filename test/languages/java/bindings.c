@@ -7,7 +7,7 @@
 #include <string.h>
 #include <ucp/api/ucp.h>
 
-/* What a request carries: the object of Java that is told, and the request itself, for who cancels it. */
+/* What a request carries: the object of Java that is notified, and the request itself, for who cancels it. */
 struct operation {
     jobject object;
     jobject buffer;
@@ -43,7 +43,7 @@ jint JNI_OnLoad(JavaVM *loaded, void *reserved)
     return JNI_VERSION_1_8;
 }
 
-static void tell(struct operation *operation, ucs_status_t status, size_t length)
+static void complete(struct operation *operation, ucs_status_t status, size_t length)
 {
     JNIEnv *env = env_now();
     jclass class = (*env)->GetObjectClass(env, operation->object);
@@ -66,19 +66,19 @@ static void tell(struct operation *operation, ucs_status_t status, size_t length
 
 static void sent(void *request, ucs_status_t status, void *user_data)
 {
-    tell(user_data, status, 0);
+    complete(user_data, status, 0);
     ucp_request_free(request);
 }
 
 static void received(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *user_data)
 {
-    tell(user_data, status, (status == UCS_OK) ? info->length : 0);
+    complete(user_data, status, (status == UCS_OK) ? info->length : 0);
     ucp_request_free(request);
 }
 
 static void data_received(void *request, ucs_status_t status, size_t length, void *user_data)
 {
-    tell(user_data, status, length);
+    complete(user_data, status, length);
     ucp_request_free(request);
 }
 
@@ -104,7 +104,7 @@ static void posted(struct operation *operation, ucs_status_ptr_t pointer)
     if (UCS_PTR_IS_PTR(pointer)) {
         operation->request = pointer;
     } else {
-        tell(operation, UCS_PTR_RAW_STATUS(pointer), 0);
+        complete(operation, UCS_PTR_RAW_STATUS(pointer), 0);
     }
 }
 
@@ -243,7 +243,7 @@ static ucs_status_t arrived(void *arg, const void *header, size_t header_length,
     operation = begin(env, object, buffer, &param);
     if (!(am_param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV)) {
         memcpy((*env)->GetDirectBufferAddress(env, buffer), data, length);
-        tell(operation, UCS_OK, length);
+        complete(operation, UCS_OK, length);
         return UCS_OK;
     }
     param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
