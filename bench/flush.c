@@ -28,7 +28,7 @@ static void await(const char *what, ucs_status_ptr_t request)
     cw_side_check(what, cw_side_await(request, near.worker, far.worker));
 }
 
-/* One message on each endpoint; what is received is not looked at. */
+/* One message on each endpoint; what is received is not checked. */
 static ucp_ep_h *make_endpoints(unsigned count)
 {
     ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};

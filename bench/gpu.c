@@ -133,7 +133,7 @@ static void stage_begin(struct stage *stage, uint64_t to, uint64_t from, size_t 
     check("cuEventRecord", cuda.event_record(stage->events[stage->begun++ % SLOTS], stage->stream));
 }
 
-static void stage_look(struct stage *stage)
+static void stage_poll(struct stage *stage)
 {
     if (stage->ended < stage->begun) {
         int result = cuda.event_query(stage->events[stage->ended % SLOTS]);
@@ -160,12 +160,12 @@ static double pipeline_usec(uint64_t to, uint64_t from, uint64_t pinned, size_t 
             size_t at = out.begun * chunk, part = length - at < chunk ? length - at : chunk;
             stage_begin(&out, pinned + out.begun % SLOTS * chunk, from + at, part);
         }
-        stage_look(&out);
+        stage_poll(&out);
         if (in.begun < out.ended) {
             size_t at = in.begun * chunk, part = length - at < chunk ? length - at : chunk;
             stage_begin(&in, to + at, pinned + in.begun % SLOTS * chunk, part);
         }
-        stage_look(&in);
+        stage_poll(&in);
     }
     return (double)(cw_clock_ns() - begin) / 1e3;
 }

@@ -25,7 +25,7 @@
 
 enum { SECONDS = 100, TAG = 5, ROUNDS = 21, CALLS = 2000, AT_ONCE = 64, MOST_ADDRESS = 4096, SKIPPED = 77 };
 
-/* One endpoint from `hub` to `far`, and back; the messages go to the hub, whose progress is looked at. */
+/* One endpoint from `hub` to `far`, and back; the messages go to the hub, whose progress is checked. */
 struct pair {
     struct cw_side hub;
     struct cw_side far;

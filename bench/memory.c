@@ -6,7 +6,7 @@
  *
  * Usage: bench_memory [-n peers] [-a] [-i milliseconds]
  * This side dials, with -a the peers dial. Each pair exchanges a message each way; then nothing happens for a while
- * (-i), with progress, before a look is taken. Prints "key value" lines. A plain program of the public interface:
+ * (-i), with progress, before a sample is taken. Prints "key value" lines. A plain program of the public interface:
  * LD_LIBRARY_PATH chooses the library.
  */
 #define _GNU_SOURCE
@@ -239,8 +239,8 @@ static void measure(unsigned peers, bool peers_dial, unsigned long milliseconds,
     if (times == NULL) {
         quit("no memory for the times");
     }
-    memset(times, 1, peers * sizeof(*times)); /* resident before the first look */
-    cw_side_memory_now(); /* the first look takes memory of its own */
+    memset(times, 1, peers * sizeof(*times)); /* resident before the first sample */
+    cw_side_memory_now(); /* the first sample takes memory of its own */
     before = cw_side_memory_now();
     cw_side_open(&side, UCP_FEATURE_TAG);
     send_address(side.worker);

@@ -145,12 +145,12 @@ def plot(arguments):
     from matplotlib import pyplot  # pylint: disable=import-outside-toplevel
     figure, axes = pyplot.subplots(1, 2, figsize=(14, 6), layout="constrained")
     for index, (name, points) in enumerate(sorted(curves.items())):
-        look = {"label": name, "marker": "osD^vx+*"[index % 8], "linestyle": ("-", "--", ":", "-.")[index % 4]}
+        style = {"label": name, "marker": "osD^vx+*"[index % 8], "linestyle": ("-", "--", ":", "-.")[index % 4]}
         points.sort()
         if points[0][3] == "latency":
-            axes[0].plot([point[0] for point in points], [point[1] for point in points], **look)
+            axes[0].plot([point[0] for point in points], [point[1] for point in points], **style)
         sized = [point for point in points if point[0] > 0]
-        axes[1].plot([point[0] for point in sized], [point[2] for point in sized], **look)
+        axes[1].plot([point[0] for point in sized], [point[2] for point in sized], **style)
     for one, name, unit in ((axes[0], "Latency (median)", "usec"), (axes[1], "Bandwidth", "MiB/s")):
         one.set(title=name, xlabel="message size (bytes)", ylabel=unit, yscale="log")
         one.set_xscale("symlog", base=2, linthresh=1)

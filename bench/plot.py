@@ -33,7 +33,7 @@ STYLE = """text { font-family: Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans
 
 
 class Curve:
-    """`points`: (x, y) or (x, y, least, most). `style`: what it looks like, the same in all pictures."""
+    """`points`: (x, y) or (x, y, least, most). `style`: its look, the same in all pictures."""
 
     def __init__(self, name, points, style):
         self.name, self.style = name, style

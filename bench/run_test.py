@@ -372,8 +372,8 @@ class Pictures(unittest.TestCase):
     def test_curves_differ_without_colour_and_stay_on_the_page(self):
         root, curves = self.parts(plot.pictures(curve_rows())["bandwidth-tag.svg"][2])
         self.assertEqual(len(curves), 6)
-        looks = [(curve[0].get("stroke-dasharray"), curve[2].tag, curve[2].get("class")) for curve in curves]
-        self.assertEqual(len(set(looks)), 3)
+        styles = [(curve[0].get("stroke-dasharray"), curve[2].tag, curve[2].get("class")) for curve in curves]
+        self.assertEqual(len(set(styles)), 3)
         _, _, width, height = map(float, root.get("viewBox").split())
         for text in root.iter(self.SVG + "text"):
             self.assertTrue(0 <= float(text.get("x")) <= width and 0 <= float(text.get("y")) <= height)
@@ -536,7 +536,7 @@ class Report(unittest.TestCase):
         with self.assertRaises(ValueError):
             report.update_text("no marks", "new")
 
-    def test_the_file_to_update_is_looked_at_before_anything_is_measured(self):
+    def test_the_file_to_update_is_checked_before_anything_is_measured(self):
         with tempfile.TemporaryDirectory() as folder:
             page = os.path.join(folder, "page.md")
             settings = run.parse(["bindir", "libdir", "--out", os.path.join(folder, "out"), "--update", page])

@@ -150,7 +150,7 @@ static void measure_endpoints(ucp_worker_h worker, unsigned endpoints, unsigned 
         cw_say_error("no memory for %u handles", endpoints);
         exit(1);
     }
-    /* The array's pages are this program's, not the library's: made resident before the first look. */
+    /* The array's pages are this program's, not the library's: made resident before the first sample. */
     memset(handles, 1, endpoints * sizeof(ucp_ep_h));
     struct cw_side_memory before = cw_side_memory_now();
     uint64_t start_ns = cw_clock_ns();
@@ -203,7 +203,7 @@ int main(int argc, char **argv)
         peer_process = start_peers((unsigned)peers, addresses);
     }
 
-    /* The first look takes memory of its own for reading the map; the second one counts. */
+    /* The first sample takes memory of its own for reading the map; the second one counts. */
     cw_side_memory_now();
     struct cw_side_memory before = cw_side_memory_now();
     uint64_t start_ns = cw_clock_ns();

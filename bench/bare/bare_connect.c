@@ -2,7 +2,7 @@
 /*
  * Bare limit of a connection over shared memory, until the first answer: a trip makes a segment, passes it to the other
  * process through a socket that is made for it, and has one word there and one back, each in a page of its own. Both
- * processes look without sleeping; what they make stays until the end, as connections do. What a library has to do
+ * processes poll without sleeping; what they make stays until the end, as connections do. What a library has to do
  * beside that is left out: whom it talks to, whether he may, what he can, and who looks after the socket.
  */
 #define _GNU_SOURCE

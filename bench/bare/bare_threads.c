@@ -2,16 +2,16 @@
 /*
  * Bare limit of threads that send side by side: what bench_threads measures, without a library. Messages of 8 bytes go
  * to another process through rings of shared memory, each sender has one of its own, and one more thread of the sending
- * process looks without pause whether something came, which never does. Who finds nothing to do 64 times in a row gives
+ * process polls without pause, which never does. Who finds nothing to do 64 times in a row gives
  * its processor away.
  *
  * Usage: bare_threads [-n messages] [-w nanoseconds]
  *   -w   the receiver works so long on each message (0), as one of a library does
  * Prints "key value" lines, messages a second from the common start to the last one's arrival, nothing bound:
- *   one_rate   one sender beside the thread that looks; nobody takes a lock
+ *   one_rate   one sender beside the thread that polls; nobody takes a lock
  *   two_rate   two senders beside it
  *   one_locked_rate, two_locked_rate   the same when each sender takes a lock of its ring for each message, and who
- *              looks one of its own, which nobody else wants
+ *              polls one of its own, which nobody else wants
  */
 #define _GNU_SOURCE
 #include "bare.h"
@@ -44,7 +44,7 @@ struct ring {
 
 struct board {
     struct ring rings[SENDERS];
-    struct cell never;                      /* what the looking thread looks at */
+    struct cell never;                      /* what the polling thread reads */
 };
 
 struct lock {
@@ -150,7 +150,7 @@ static void *send_all(void *arg)
     return NULL;
 }
 
-static void *look_always(void *arg)
+static void *poll_always(void *arg)
 {
     struct lock lock = {0};
     unsigned idle = 0;
@@ -178,11 +178,11 @@ static double rate(unsigned senders, uint64_t messages)
 {
     const uint64_t each = messages / senders;
     struct sender bodies[SENDERS];
-    pthread_t threads[SENDERS], looker;
+    pthread_t threads[SENDERS], poller;
     uint64_t started;
 
     go = over = false;
-    start(&looker, look_always, NULL);
+    start(&poller, poll_always, NULL);
     for (unsigned i = 0; i < senders; i++) {
         bodies[i].lock = (struct lock){0};
         bodies[i].ring = &board->rings[i];
@@ -202,7 +202,7 @@ static double rate(unsigned senders, uint64_t messages)
     }
     started = cw_ticks_now() - started;
     over = true;
-    pthread_join(looker, NULL);
+    pthread_join(poller, NULL);
     return (double)(each * senders) / ((double)started * cw_ticks_ns() / 1e9);
 }
 

@@ -8,7 +8,7 @@ BIN is the directory of bench_paths, of an optimized build without assertions. v
 operation costs in user space, sender and receiver together. Such a count does not depend on the machine's load, only on
 the compiler and the C library; where they are others than those of the kept numbers nothing can be said, and the status
 is 77. More than 3 % above a kept number is a failure: either the growth is an accident, or the commit that causes it
-says why and brings new numbers (--update). An idle round of progress looks at descriptors when some time has passed, so
+says why and brings new numbers (--update). An idle round of progress checks descriptors when some time has passed, so
 its mean depends on how slow the counting is: it is printed and not checked. Under valgrind each yield changes threads,
 so progress gives its processor away to nobody here. Beside 400 idle connections (idle_many) it may
 cost twice as much as beside one: by pace alone both wander by a third; a walk over all would cost twenty times as much.

@@ -119,7 +119,7 @@ static long resident_kib(void)
     return pages * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-static struct snapshot look(void)
+static struct snapshot take_snapshot(void)
 {
     const struct mallinfo2 info = mallinfo2();
     struct snapshot now = {.resident_kib = resident_kib(), .descriptors = open_descriptors(),
@@ -353,7 +353,7 @@ static double idle_ns(unsigned number)
     return (double)least / 200;
 }
 
-static void report(const struct pattern *pattern, const struct snapshot looks[4], double virtual_us,
+static void report(const struct pattern *pattern, const struct snapshot snapshots[4], double virtual_us,
                    const double idle[2])
 {
     const double workers = (double)num_workers, eps = (double)endpoints;
@@ -366,13 +366,13 @@ static void report(const struct pattern *pattern, const struct snapshot looks[4]
            (unsigned long long)stats.hello_bytes, (unsigned long long)stats.packets, (unsigned long long)stats.bytes,
            virtual_us);
     printf("\"create_us_per_worker\": %.3f, \"meet_us_per_endpoint\": %.3f, \"destroy_us_per_worker\": %.3f, ",
-           (looks[1].cpu_us - looks[0].cpu_us) / workers, (looks[2].cpu_us - looks[1].cpu_us) / eps,
-           (looks[3].cpu_us - looks[2].cpu_us) / workers);
+           (snapshots[1].cpu_us - snapshots[0].cpu_us) / workers, (snapshots[2].cpu_us - snapshots[1].cpu_us) / eps,
+           (snapshots[3].cpu_us - snapshots[2].cpu_us) / workers);
     printf("\"worker_bytes\": %.1f, \"endpoint_bytes\": %.1f, \"network_bytes\": %zu, \"resident_kib\": %ld, "
            "\"descriptors\": %u, \"idle_ns_first\": %.1f, \"idle_ns_last\": %.1f}\n",
-           (double)(looks[1].library - looks[0].library) / workers,
-           (double)(looks[2].library - looks[1].library) / eps, looks[2].network, looks[2].resident_kib,
-           looks[2].descriptors - looks[0].descriptors, idle[0], idle[1]);
+           (double)(snapshots[1].library - snapshots[0].library) / workers,
+           (double)(snapshots[2].library - snapshots[1].library) / eps, snapshots[2].network, snapshots[2].resident_kib,
+           snapshots[2].descriptors - snapshots[0].descriptors, idle[0], idle[1]);
 }
 
 static const struct pattern *find_pattern(const char *name)
@@ -387,7 +387,7 @@ static const struct pattern *find_pattern(const char *name)
 
 static void measure(const struct pattern *pattern, uint64_t seed)
 {
-    struct snapshot looks[4];
+    struct snapshot snapshots[4];
     struct cw_sim_knobs knobs;
     double virtual_us, idle[2];
     unsigned i;
@@ -400,23 +400,23 @@ static void measure(const struct pattern *pattern, uint64_t seed)
     }
     open_context();
     people = own(num_workers, sizeof(*people));
-    (void)look(); /* what reading /proc takes is not the library's */
-    looks[0] = look();
+    (void)take_snapshot(); /* what reading /proc takes is not the library's */
+    snapshots[0] = take_snapshot();
     for (i = 0; i < num_workers; i++) {
         open_worker(i);
         note_address(i);
     }
-    looks[1] = look();
+    snapshots[1] = take_snapshot();
     run(pattern);
     virtual_us = (double)cw_sim_now_ns(world) / 1e3;
-    looks[2] = look();
+    snapshots[2] = take_snapshot();
     idle[0] = idle_ns(0);
     idle[1] = idle_ns(num_workers - 1);
     for (i = 0; i < num_workers; i++) {
         ucp_worker_destroy(people[i].worker);
     }
-    looks[3] = look();
-    report(pattern, looks, virtual_us, idle);
+    snapshots[3] = take_snapshot();
+    report(pattern, snapshots, virtual_us, idle);
     ucp_cleanup(context);
 }
 

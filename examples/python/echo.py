@@ -4,7 +4,7 @@
     PYTHONPATH=DIRECTORY python3 echo.py         DIRECTORY is where build_ucp.py put its module
 
 The client starts the server (`echo.py server`); worker addresses go through the pipes between them, as lines of hex.
-At the end the client looks whether its descriptor is quiet when nothing happens, and wakes when it is signalled.
+At the end the client checks whether its descriptor is quiet when nothing happens, and wakes when it is signalled.
 """
 import asyncio
 import os

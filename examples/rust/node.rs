@@ -195,7 +195,7 @@ impl Node {
         self.finish(sent, "ucp_tag_send_nbx");
     }
 
-    /// Receives a message of any length: it is looked for, and taken out of the queue, before there is memory for it.
+    /// Receives a message of any length: it is searched for, and taken out of the queue, before there is memory for it.
     pub fn receive(&mut self, tag: ucp_tag_t) -> Vec<u8> {
         let (mut info, param) = (ucp_tag_recv_info_t::default(), Default::default());
 

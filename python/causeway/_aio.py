@@ -48,7 +48,7 @@ class Context:
         self._features = int(features)
 
     def worker(self, *, patience: float = PATIENCE) -> "Worker":
-        """A worker of the running event loop. After something has happened it looks for more during so many seconds,
+        """A worker of the running event loop. After something has happened it polls for more during so many seconds,
         at most 0.01, before the loop sleeps, as long as that mostly finds something; 0: never."""
         return Worker(self, patience)
 

@@ -53,7 +53,7 @@ typedef struct Worker {
     PyObject *loop;      /* The event loop that runs it. */
     int64_t patience;    /* Nanoseconds of progress before sleeping; 0: none. */
     int skipped, skips;  /* How often the next attempts to be patient are left out, and how many of these are left. */
-    bool inside;         /* run() is under way, which looks at the lists again by itself. */
+    bool inside;         /* run() is under way, which checks the lists again by itself. */
     bool direct;         /* No task is under way: those that waited make their next step at once. */
     bool ending;         /* ucp_worker_destroy() is under way. */
     size_t called, posted; /* During run(): callbacks called, and what they posted then. */

@@ -245,7 +245,7 @@ static bool usable(const Endpoint *self)
     return true;
 }
 
-/* The endpoint after the buffer was looked at, which may run foreign code. */
+/* The endpoint after the buffer was checked, which may run foreign code. */
 static Request *request_for(Endpoint *self, enum result kind, PyObject *buffer, bool writable,
                             ucp_request_param_t *param)
 {

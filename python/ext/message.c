@@ -53,7 +53,7 @@ static PyObject *message_recv(Message *self, PyObject *buffer)
     if (request == NULL) {
         return NULL;
     }
-    if (self->data == NULL) { /* Also by what the buffer runs when it is looked at. */
+    if (self->data == NULL) { /* Also by what the buffer runs when it is checked. */
         Py_DECREF(request);
         return cw_raise_closed("the payload was fetched before");
     }

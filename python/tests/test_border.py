@@ -16,7 +16,7 @@ class Device:
 
 
 class Closes:
-    """Closes the endpoint while it is looked at."""
+    """Closes the endpoint while it is checked."""
 
     def __init__(self, worker):
         self.worker = worker

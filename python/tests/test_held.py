@@ -12,7 +12,7 @@ LARGE = 4 << 20
 
 
 class Does:
-    """A buffer on a device that there is not, which calls a function when it is looked at."""
+    """A buffer on a device that there is not, which calls a function when it is checked."""
 
     def __init__(self, function):
         self.function = function

@@ -59,7 +59,7 @@ static ucs_log_func_rc_t mercury_log(const char *file, unsigned line, const char
     return UCS_LOG_FUNC_RC_STOP;
 }
 
-/* The domains of one component, as mercury looks at them: the second query names the array alone. */
+/* The domains of one component, as mercury reads them: the second query names the array alone. */
 static int mercury_component(uct_component_h component, const char *prefix)
 {
     uct_component_attr_t attr = {.field_mask = UCT_COMPONENT_ATTR_FIELD_NAME |
@@ -114,7 +114,7 @@ static void mercury(void) /* NB-10, NB-11, NB-25, NB-50 .. NB-58 */
     ucs_log_pop_handler();
 }
 
-/* Its summary at the start looks at no status of the three calls in the middle. */
+/* Its summary at the start checks no status of the three calls in the middle. */
 static void mpich(void) /* NB-50, NB-55, NB-56 */
 {
     uct_component_h *components;

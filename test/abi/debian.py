@@ -8,7 +8,7 @@
 Asks apt which packages depend on libucx0, fetches those into the work directory (once; nothing is installed), unpacks
 them and holds every undefined name ucp_*, ucs_*, uct_* and ucm_* of every ELF file in them against what libucp, libucs,
 libuct and libucm export, and every libuc*.so.N that they need against those four names. With files as arguments those
-are looked at instead (NB-95). KNOWN are programs of the reference that take its inner parts (NB-96).
+are checked instead (NB-95). KNOWN are programs of the reference that take its inner parts (NB-96).
 
 Status: 0, 1 if a name is missing, 77 where apt cannot tell or fetch.
 """

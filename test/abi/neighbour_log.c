@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The log of libucs as programs take part in it (NB-11 .. NB-14, NB-16, NB-20, NB-27, NB-28), and libucp, which has to
- * log through the same handlers. Every case runs in a child with a log file of its own: the library looks at its
+ * log through the same handlers. Every case runs in a child with a log file of its own: the library checks its
  * variables once.
  */
 

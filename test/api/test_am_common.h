@@ -20,7 +20,7 @@ enum cw_am_action {
     CW_AM_TAKE,  /* copies eager data, fetches rendezvous data into a buffer of room bytes, or of its length */
     CW_AM_FETCH, /* fetches both kinds with ucp_am_recv_data_nbx */
     CW_AM_KEEP,  /* keeps what the library lends and copies the rest */
-    CW_AM_DROP   /* looks at nothing */
+    CW_AM_DROP   /* checks nothing */
 };
 
 struct cw_am_sink {

@@ -423,11 +423,11 @@ API_TEST(test_ctx11_feature_is_needed)
     ucp_request_param_t param = cw_param_none();
     char byte;
 
-    cw_test_skip_reference("1.13 does not look");
+    cw_test_skip_reference("1.13 does not check");
     cw_pair_open(pair, NULL); /* TAG alone */
     assert_int_equal(UCS_PTR_RAW_STATUS(ucp_am_recv_data_nbx(pair->rx->worker, &byte, &byte, 1, &param)),
                      UCS_ERR_INVALID_PARAM);
-    ucp_am_data_release(pair->rx->worker, &byte); /* nothing is looked at */
+    ucp_am_data_release(pair->rx->worker, &byte); /* nothing is checked */
     assert_int_equal(ucp_worker_set_am_handler(pair->rx->worker, 1, old_handler, NULL, 0), UCS_ERR_INVALID_PARAM);
     assert_int_equal(UCS_PTR_RAW_STATUS(ucp_am_send_nb(pair->tx->ep, 1, "x", 1, ucp_dt_make_contig(1), NULL, 0)),
                      UCS_ERR_INVALID_PARAM);

@@ -332,7 +332,7 @@ API_TEST(test_ams1_header_too_long)
     struct cw_am_sink *sink;
     char *header = calloc(1, 1 << 20);
 
-    cw_test_skip_reference("1.13 does not look at the length of a header");
+    cw_test_skip_reference("1.13 does not check the length of a header");
     cw_am_open(pair, NULL);
     sink = cw_am_sink_new(pair->rx->worker, CW_AM_TAKE);
     cw_am_install(sink, ID, 0);
@@ -443,7 +443,7 @@ API_TEST(test_ams4_both_protocols)
     struct cw_am_sink *sink;
     struct cw_op send = {0};
 
-    cw_test_skip_reference("1.13 does not look");
+    cw_test_skip_reference("1.13 does not check");
     cw_am_open(pair, NULL);
     sink = cw_am_sink_new(pair->rx->worker, CW_AM_TAKE);
     cw_am_install(sink, ID, 0);

@@ -272,7 +272,7 @@ API_TEST(test_key7_pointer_outside)
     ucp_mem_attr_t attr;
     void *local;
 
-    cw_test_skip_reference("it does not look at the range within one process");
+    cw_test_skip_reference("it does not check the range within one process");
     cw_pair_open(pair, &plain);
     for (int kind = 0; kind < CW_MEMORY_KINDS; kind++) {
         cw_target_open(&target, pair, NULL, (enum cw_memory)kind, LENGTH);

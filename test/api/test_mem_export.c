@@ -46,7 +46,7 @@ API_TEST(test_mem30_export)
     cw_pair_close(pair);
 }
 
-/* Exports what it allocated, fills it, and looks at what the other one stores. */
+/* Exports what it allocated, fills it, and checks what the other one stores. */
 static int exporter(int fd, const char *argument)
 {
     const struct cw_pair_config config = {.features = CW_RMA_FEATURES | UCP_FEATURE_EXPORTED_MEMH};
@@ -81,7 +81,7 @@ static int exporter(int fd, const char *argument)
     return 0;
 }
 
-static void import_and_look(struct cw_pair *pair, struct cw_remote *remote, const unsigned char *blob)
+static void import_and_check(struct cw_pair *pair, struct cw_remote *remote, const unsigned char *blob)
 {
     ucp_mem_map_params_t params = cw_mem_garbage(UCP_MEM_MAP_PARAM_FIELD_EXPORTED_MEMH_BUFFER);
     ucp_mem_attr_t attr;
@@ -122,7 +122,7 @@ API_TEST(test_mem30_import_in_another_process)
     assert_true(length <= sizeof(blob));
     cw_fd_read(remote.fd, blob, length, NULL);
     if (length > 0) {
-        import_and_look(pair, &remote, blob);
+        import_and_check(pair, &remote, blob);
     } else {
         print_message("There is no export here\n");
         cw_fd_barrier(remote.fd, NULL);

@@ -288,7 +288,7 @@ API_TEST(test_n22_70_failover)
     cw_pair_close(pair);
 }
 
-/* N22-83: a DIAG line at creation, if nothing looks at idle connections. */
+/* N22-83: a DIAG line at creation, if nothing checks idle connections. */
 API_TEST(test_n22_83_failover_needs_keepalive)
 {
     ucp_ep_params_t params = ep_params();

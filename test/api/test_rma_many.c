@@ -272,7 +272,7 @@ API_TEST(test_rma4_wrong_calls)
     cw_target_open(&target, pair, NULL, CW_MEMORY_HEAP, 100);
     param = cw_param_none();
     refused(&target, NULL, 8, &param, UCS_ERR_INVALID_PARAM, UCS_ERR_INVALID_PARAM); /* RMA-3 */
-    if (!cw_test_reference()) { /* 1.13 looks at none of these, or asserts */
+    if (!cw_test_reference()) { /* 1.13 checks none of these, or asserts */
         param.op_attr_mask = UCP_OP_ATTR_FLAG_FAST_CMPL | UCP_OP_ATTR_FLAG_MULTI_SEND; /* OPA-15 */
         refused(&target, &word, 8, &param, UCS_ERR_INVALID_PARAM, UCS_ERR_INVALID_PARAM);
         assert_int_equal(ucp_dt_create_generic(&ops, &param, &generic), UCS_OK);

@@ -552,7 +552,7 @@ API_TEST(test_n22_94_refusals)
                                                 &lists->param)), UCS_ERR_INVALID_PARAM);
     assert_int_equal(UCS_PTR_STATUS(ucp_put_nbx(target.ep, NULL, 4, UCP_REMOTE_ADDR_INVALID, NULL, &lists->param)),
                      UCS_ERR_INVALID_PARAM);
-    assert_null(ucp_put_nbx(target.ep, NULL, 0, 0, NULL, &lists->param)); /* nothing else is looked at */
+    assert_null(ucp_put_nbx(target.ep, NULL, 0, 0, NULL, &lists->param)); /* nothing else is checked */
     assert_null(ucp_get_nbx(target.ep, NULL, 0, 0, NULL, &lists->param));
     assert_int_equal(cw_target_flush(&target), UCS_OK);
     for (size_t i = 0; i < sizeof(from); i++) {

@@ -177,7 +177,7 @@ API_TEST(test_sync_unmatched)
 }
 
 /* A message to the worker itself: when the call returns it is gone, arrived or not, and a receive that waits for it
- * goes on waiting. Programs of MPI look at the status at once, and receive what is left with the thread that would have
+ * goes on waiting. Programs of MPI check the status at once, and receive what is left with the thread that would have
  * to wait for an answer. By every transport that may lead there; of a long one, part may not have left. */
 static void own_worker(struct cw_pair *pair, const char *tls, bool announced)
 {

@@ -14,7 +14,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#define NO_DESCRIPTOR "shm:,udp:", "it has no descriptor, so a sleeping worker looks each millisecond"
+#define NO_DESCRIPTOR "shm:,udp:", "it has no descriptor, so a sleeping worker polls each millisecond"
 
 static const struct cw_pair_config wakeup_config = {.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP};
 
@@ -631,7 +631,7 @@ API_TEST(test_wak21_error_handling_wakes_nobody)
         print_message("[  SKIPPED ] records are asked about once when talk ends\n");
         skip();
     }
-    cw_test_skip_reference("it looks after its peers by a timer");
+    cw_test_skip_reference("it watches its peers by a timer");
     cw_test_skip_over_providers(NO_DESCRIPTOR);
     setenv("UCX_KEEPALIVE_INTERVAL", "1s", 1);
     cw_pair_open(pair, &config);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* MPI_Cancel of synchronous sends to the process itself. One thread sends, probes, cancels, looks at the status without
+/* MPI_Cancel of synchronous sends to the process itself. One thread sends, probes, cancels, checks the status without
  * waiting, and receives what it does not find cancelled: the fate of the message must be known when MPI_Cancel returns,
  * or that receive waits for a message that is taken back meanwhile. */
 #include "mpi_check.h"
@@ -53,9 +53,9 @@ static void receive(int tag, int size)
     CHECK(filled(in, (size_t)size, (unsigned)tag));
 }
 
-/* `looks`: the program looks at the status at once; else it waits, which has to end whatever others do, and then looks.
- * Answers whether the send was cancelled. */
-static int cancel(enum how how, int size, int tag, int looks)
+/* `checks`: the program reads the status at once; else it waits, which has to end whatever others do, and then reads
+ * it. Answers whether the send was cancelled. */
+static int cancel(enum how how, int size, int tag, int checks)
 {
     MPI_Request request;
     MPI_Status status;
@@ -67,7 +67,7 @@ static int cancel(enum how how, int size, int tag, int looks)
         probe(how, tag, size);
     }
     MPI_Cancel(&request);
-    if (looks) {
+    if (checks) {
         cancelled = is_cancelled(request);
         if (!cancelled) {
             receive(tag, size);
@@ -75,7 +75,7 @@ static int cancel(enum how how, int size, int tag, int looks)
     }
     MPI_Wait(&request, &status);
     MPI_Test_cancelled(&status, &flag);
-    if (looks) {
+    if (checks) {
         CHECK(flag == cancelled);
     } else if (!flag) {
         receive(tag, size);
@@ -95,8 +95,8 @@ int main(int argc, char **argv)
     for (int turn = 0; turn < 5; turn++) {
         for (int how = CANCEL_AT_ONCE; how <= PROBE_ANY; how++) {
             for (int size = 0; size < SIZES; size++) {
-                for (int looks = 0; looks < 2; looks++) {
-                    cancelled += cancel((enum how)how, sizes[size], 100 + all, looks);
+                for (int checks = 0; checks < 2; checks++) {
+                    cancelled += cancel((enum how)how, sizes[size], 100 + all, checks);
                     all++;
                 }
             }

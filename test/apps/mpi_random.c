@@ -262,7 +262,7 @@ static void receive_cancelled(struct lane *lane, int number)
 }
 
 /* What a probe finds is received with the layout that its message has here; a sender's messages are found in order. */
-static void look_for_one(struct lane *lane)
+static void probe_one(struct lane *lane)
 {
     MPI_Comm comm = lane->comms[PROBED];
     MPI_Message found;
@@ -337,7 +337,7 @@ static void land_all(struct lane *lane, const char *anything)
 
     while (open > 0 || lane->probes > 0) {
         if (lane->probes > 0) {
-            look_for_one(lane);
+            probe_one(lane);
         }
         for (int i = 0; i < lane->flying; i++) {
             struct flight *flight = &lane->flights[i];

@@ -55,7 +55,7 @@ static int wait_for(MPI_Request *requests, int round, int done)
     return at;
 }
 
-/* Many puts and gets are under way; each get is looked at the moment it is done. */
+/* Many puts and gets are under way; each get is checked the moment it is done. */
 static void many(MPI_Win window, unsigned char *base, int round)
 {
     int right = (rank + 1) % ranks, left = (rank + ranks - 1) % ranks;

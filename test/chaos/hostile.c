@@ -18,11 +18,11 @@
 
 enum { WAIT_MS = 60000, MAX_GROWTH_KB = 8192 };
 
-/* The connection of the two is looked at once more some time after it began to send, an eighth of the interval
- * (transport/tcp/tcp_conn.c): an alarm that wakes who sleeps. Here that is half a second, and the last look is over
+/* The connection of the two is checked once more some time after it began to send, an eighth of the interval
+ * (transport/tcp/tcp_conn.c): an alarm that wakes who sleeps. Here that is half a second, and the last check is over
  * after a bit more, for bytes that were not acknowledged at the first one. */
 #define KEEPALIVE_INTERVAL "4s"
-enum { LAST_LOOK_MS = 700 };
+enum { LAST_CHECK_MS = 700 };
 
 struct cw_party cw_server, cw_client;
 
@@ -121,7 +121,7 @@ void cw_hostile_end(void)
     uint64_t cpu;
 
     cw_server_until(fds_are_back, NULL);
-    rest(LAST_LOOK_MS);
+    rest(LAST_CHECK_MS);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     cw_check(cw_resident_kb() <= memory_before + MAX_GROWTH_KB);
 #endif
@@ -161,7 +161,7 @@ void cw_hostile_flood(int (*attempt)(unsigned number))
     cw_hostile_begin();
     attempts = mmap(NULL, sizeof(*attempts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     cw_check(attempts != MAP_FAILED);
-    while (ucp_worker_arm(cw_server.worker) != UCS_OK) { /* from now on each round looks at the descriptors */
+    while (ucp_worker_arm(cw_server.worker) != UCS_OK) { /* from now on each round checks the descriptors */
         (void)ucp_worker_progress(cw_server.worker);
     }
     for (i = 0; i < PROCESSES; i++) {

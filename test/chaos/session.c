@@ -192,7 +192,7 @@ struct offer {
     char key[KEY_MAX];
 };
 
-/* The server's memory: put, looked at by its owner, and got. */
+/* The server's memory: put, checked by its owner, and got. */
 static bool one_sided_server(struct session *session)
 {
     struct offer offer = {.address = (uintptr_t)region};

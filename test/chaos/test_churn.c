@@ -69,8 +69,8 @@ static void close_ep(ucp_ep_h ep, bool force, ucs_status_ptr_t *request)
 }
 
 /* Descriptors and mappings come back to what they were before the first connection; memory is constant from the second
- * look on, when all pools have their size. */
-static void look(struct cw_holds *first, int *looks, const char *who)
+ * check on, when all pools have their size. */
+static void check(struct cw_holds *first, int *checks, const char *who)
 {
     double end = cw_now_s() + 5;
     struct cw_holds now;
@@ -82,7 +82,7 @@ static void look(struct cw_holds *first, int *looks, const char *who)
         (void)ucp_worker_progress(worker);
         now = cw_holds();
     } while ((now.fds != first->fds || now.maps > first->maps) && cw_now_s() < end);
-    if (++*looks <= 2) {
+    if (++*checks <= 2) {
         first->allocated = now.allocated;
     }
     if (now.fds != first->fds || now.maps > first->maps || now.allocated > first->allocated + MEMORY_SLACK) {
@@ -175,7 +175,7 @@ static bool is_over(void **request)
     return true;
 }
 
-static void client_look(struct slot *slot)
+static void client_poll(struct slot *slot)
 {
     if (slot->ep != NULL && slot->failures > 0) {
         cw_check(slot->failure == UCS_ERR_REJECTED || slot->failure == UCS_ERR_CONNECTION_RESET);
@@ -210,8 +210,8 @@ static int client_run(int fd, const char *argument)
     struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct cw_holds first;
     unsigned long long seed;
-    int port, looks = 0;
-    long count, begun = 0, looked = 0;
+    int port, checks = 0;
+    long count, begun = 0, checked = 0;
 
     cw_check(sscanf(argument, "%llu %d %ld", &seed, &port, &count) == 3);
     cw_run.name = "client";
@@ -223,16 +223,16 @@ static int client_run(int fd, const char *argument)
     while (begun < count || !client_is_idle()) {
         for (int i = 0; i < WINDOW; i++) {
             if (slots[i].busy) {
-                client_look(&slots[i]);
-            } else if (begun < count && begun < looked + CHECK_EVERY) {
+                client_poll(&slots[i]);
+            } else if (begun < count && begun < checked + CHECK_EVERY) {
                 client_begin(&slots[i], &name, (uint64_t)begun);
                 cw_run.round = ++begun;
             }
         }
         step();
-        if (begun == looked + CHECK_EVERY && client_is_idle()) {
-            look(&first, &looks, "client");
-            looked = begun;
+        if (begun == checked + CHECK_EVERY && client_is_idle()) {
+            check(&first, &checks, "client");
+            checked = begun;
         }
     }
     cw_check(cw_fd_write(fd, &rejected, sizeof(rejected)));
@@ -423,7 +423,7 @@ int main(int argc, char **argv)
     struct cw_holds first;
     ucp_listener_h listener;
     long clients = 0, rejected_there = 0;
-    int code, port, looks = 0;
+    int code, port, checks = 0;
     double start;
 
     cw_exact_memory(argv);
@@ -441,7 +441,7 @@ int main(int argc, char **argv)
         serve_client(port, LIFE < options.rounds / 4 ? LIFE : options.rounds / 4, clients % 4 == 3, &rejected_there);
         clients++;
         cw_run.round = num_came;
-        look(&first, &looks, "server");
+        check(&first, &checks, "server");
     }
     printf("%ld connections of %ld clients, %ld rejected (%ld clients know), in %.1f s: %.0f per second\n", num_came,
            clients, num_rejected, rejected_there, cw_now_s() - start, (double)num_came / (cw_now_s() - start));

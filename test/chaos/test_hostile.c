@@ -475,7 +475,7 @@ static size_t make_packet(uint8_t *frame, unsigned id, unsigned variant)
             memcpy(body, &server.token, 8); /* the true token, so that bounds alone protect */
         }
         if (id == CW_PACKET_PUT_LIST && cw_one_in(&random_state, 2)) {
-            const uint64_t pieces = htole64(2); /* a count that fits the payload, so that the places are looked at */
+            const uint64_t pieces = htole64(2); /* a count that fits the payload, so that the places are checked */
 
             memcpy(body + 8, &pieces, 8);
         }

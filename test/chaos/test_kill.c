@@ -190,7 +190,7 @@ static void victim_start(struct actor *actor, struct victim *victim, bool alone)
     num_early += (unsigned long)script->early;
 }
 
-static void look_whether_dead(struct victim *victim)
+static void check_whether_dead(struct victim *victim)
 {
     int status;
 
@@ -315,7 +315,7 @@ static void end_victim(struct actor *actor, struct actor_peer *peer, struct vict
         kill(victim->child.pid, SIGKILL);
     }
     while (by_itself && !victim->dead) {
-        look_whether_dead(victim);
+        check_whether_dead(victim);
         run_steps(actor, 1);
         cw_check(cw_now_s() < end);
     }
@@ -323,7 +323,7 @@ static void end_victim(struct actor *actor, struct actor_peer *peer, struct vict
     while (!victim->dead) {
         double dead_at = victim->dead_at;
 
-        look_whether_dead(victim);
+        check_whether_dead(victim);
         victim->dead_at = dead_at;
         cw_check(cw_now_s() < end + CW_BOUND_S);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * NULL where a handle belongs (GEN-1): each call says so in one sentence that names it, and does nothing else. Calls on
- * the fast paths of sends, receives, flushes and fences are left out: they look at no pointer. And a context that is
+ * the fast paths of sends, receives, flushes and fences are left out: they check no pointer. And a context that is
  * cleaned up before its workers (CTX-33): a warning, and the workers go on.
  */
 #define _GNU_SOURCE

@@ -217,7 +217,7 @@ static void proxy_round(struct proxy *proxy)
 }
 
 /* The end of a child, if there is one yet. */
-static bool look(struct cw_process *child, enum session_outcome *outcome)
+static bool poll_child(struct cw_process *child, enum session_outcome *outcome)
 {
     int status;
 
@@ -263,7 +263,7 @@ static enum session_outcome one_session(uint64_t seed, enum damage damage)
     cw_process_start(&client, "client", argument);
     do {
         proxy_round(&proxy);
-        over = look(&client, &of_client);
+        over = poll_child(&client, &of_client);
         if (over && !reported) {
             reported = shutdown(server.fd, SHUT_WR) == 0;
         }
@@ -271,7 +271,7 @@ static enum session_outcome one_session(uint64_t seed, enum damage damage)
             fprintf(stderr, "seed %llu: the session has no end\n", (unsigned long long)seed);
             return SESSION_STUCK;
         }
-    } while (!look(&server, &of_server) || !over);
+    } while (!poll_child(&server, &of_server) || !over);
     return of_client > of_server ? of_client : of_server;
 }
 

@@ -436,7 +436,7 @@ static void body_calm(void *argument)
     machines_start(&machine, calm_second);
     join(&machine);
     talk(&machine);
-    (void)sleep_for(&machine, INTERVAL_MS / 2, NULL); /* all is acknowledged, and the last look has been */
+    (void)sleep_for(&machine, INTERVAL_MS / 2, NULL); /* all is acknowledged, and the last check has been */
     cpu = cw_cpu_ns();
     cw_check(sleep_for(&machine, 3 * INTERVAL_MS, NULL) == 0);
     cw_check(cw_cpu_ns() - cpu < 5000000 && machine.party.failures == 0);

@@ -36,7 +36,7 @@ STOPS = {
     "send_fast_locked": "likewise: nothing is in worker->quick",
     "cw_log_emit": "logs a fault",
     "cw_log_emit_limited": "logs a fault",
-    "cw_call_check_buffer": "arguments that need a look: memory handles and types",
+    "cw_call_check_buffer": "arguments that need a check: memory handles and types",
     "cw_trace_request": "events are kept because somebody asked for them",
     "cw_ep_queue": "the message waits, or its endpoint connects first",
     "cw_ep_fail": "the connection broke",
@@ -46,8 +46,8 @@ STOPS = {
 # May have locked instructions.
 ALLOWED = {
     "ring_doorbell": "a peer that may sleep: fence and exchange (docs/why/wakeup.md)",
-    "cw_shm_ring": "a peer that does not look at this one of many connections (docs/why/scale.md)",
-    "cw_shm_warm": "likewise: we look at it again",
+    "cw_shm_ring": "a peer that does not poll this one of many connections (docs/why/scale.md)",
+    "cw_shm_warm": "likewise: we poll it again",
     "cw_dt_start": "a generic datatype, which any thread may destroy, is held by the request",
     "cw_dt_finish": "likewise: its hold ends",
     "piece_free": "likewise: its spare memory is shared by threads",

@@ -119,7 +119,7 @@ static void cut(struct iovec *iov, unsigned count, size_t at, size_t length, uin
     }
 }
 
-/* Copies between local[ours] and theirs[at], and looks at every byte of both areas. 0: chance ended it. */
+/* Copies between local[ours] and theirs[at], and checks every byte of both areas. 0: chance ended it. */
 static int copy_and_check(const struct cw_end *end, int writes, size_t ours, size_t at, size_t length, unsigned count,
                           uint64_t chance)
 {

@@ -385,7 +385,7 @@ static void role_deaf(struct cw_rig *rig, int fd)
     _exit(0);
 }
 
-/* The listener is killed before it ever looked at the dial. */
+/* The listener is killed before it ever checked the dial. */
 RIG_TEST(test_kill_before_accept)
 {
     struct child child = start(rig, role_deaf);

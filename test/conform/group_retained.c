@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The slots `keep` and `give_back`: packets that stay where they arrived. Every packet has a pattern of its own, which
- * the test looks at again after all others have come.
+ * the test checks again after all others have come.
  */
 #include <stdlib.h>
 #include <string.h>

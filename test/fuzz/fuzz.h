@@ -35,7 +35,7 @@ static inline int fuzz_swallow(const char *file, unsigned line, const char *func
     (void)line;
     (void)function;
     (void)level;
-    (void)vsnprintf(text, sizeof(text), format, args); /* the arguments are looked at, too */
+    (void)vsnprintf(text, sizeof(text), format, args); /* the arguments are checked, too */
     return 1;
 }
 
@@ -102,7 +102,7 @@ static inline int fuzz_not_ready(struct cw_conn *conn)
     return 0;
 }
 
-/* Within one process nobody looks at addresses of the peer before copying from there; here they come from anybody. */
+/* Within one process nobody checks addresses of the peer before copying from there; here they come from anybody. */
 static inline void fuzz_copy_nothing(ucp_ep_h ep)
 {
     static struct cw_transport_copies copies;

@@ -66,7 +66,7 @@ static void try_handle(const uint8_t *bytes)
 }
 
 /* Each part lies within them, and the domain of a device takes it or leaves it. */
-static void look_at_parts(const struct cw_key_parts *parts)
+static void check_parts(const struct cw_key_parts *parts)
 {
     const struct cw_domain_range range = {.address = 4096, .length = 1};
     struct cw_remote_key key;
@@ -94,7 +94,7 @@ static void try_bytes(const uint8_t *data, size_t size)
     if (cw_key_decode(bytes, &key, &parts) == UCS_OK) {
         length = cw_key_encode(&key, &parts, again);
         fuzz_check(length == cw_key_length(bytes) && memcmp(again, bytes, length) == 0);
-        look_at_parts(&parts);
+        check_parts(&parts);
         key.system = cw_host_pidns_id();
         key.pid = cw_memory_process();
         key.fd    %= 64;

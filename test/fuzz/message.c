@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Active messages and streams of a peer that follows no rules, beside a program that uses them in any order: the input
- * is a row of steps, packets (made up of plausible parts, or of any bytes) and calls. Handlers and receives look at
+ * is a row of steps, packets (made up of plausible parts, or of any bytes) and calls. Handlers and receives check
  * every byte that they are given, which is the one that was sent.
  */
 #include "fuzz.h"
@@ -37,7 +37,7 @@ static unsigned take(struct input *input)
     return *input->data++;
 }
 
-static void look(const void *data, size_t length, int own)
+static void check(const void *data, size_t length, int own)
 {
     const volatile uint8_t *bytes = data;
 
@@ -92,9 +92,9 @@ static ucs_status_t handler(void *arg, const void *header, size_t header_length,
     const int rndv = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;
 
     (void)arg;
-    look(header, header_length, !raw);
+    check(header, header_length, !raw);
     if (!rndv) {
-        look(data, length, !raw);
+        check(data, length, !raw);
     }
     fuzz_check((param->reply_ep != NULL) == ((param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) != 0));
     return decide(data, rndv || (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) != 0);
@@ -104,7 +104,7 @@ static ucs_status_t old_handler(void *arg, void *data, size_t length, ucp_ep_h r
 {
     (void)arg;
     (void)reply_ep;
-    look(data, length, !raw);
+    check(data, length, !raw);
     return decide(data, (flags & UCP_CB_PARAM_FLAG_DATA) != 0);
 }
 
@@ -227,7 +227,7 @@ static void use_stream(struct input *input)
         result = ucp_stream_recv_data_nb(ep, &length);
         if (UCS_PTR_IS_PTR(result)) {
             fuzz_check(length > 0);
-            look(result, length, !raw);
+            check(result, length, !raw);
             ucp_stream_data_release(ep, result);
         }
     } else if (num_requests < MAX_FETCHES) {
@@ -236,7 +236,7 @@ static void use_stream(struct input *input)
             requests[num_requests++] = result;
         } else if (result == NULL) {
             fuzz_check(length % (1 + how % 9) == 0);
-            look(in[num_requests], length, !raw);
+            check(in[num_requests], length, !raw);
         }
     }
 }

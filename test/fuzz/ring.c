@@ -2,7 +2,7 @@
 /*
  * A peer on the same machine, whose hands are in the memory of the rings while the library sends and receives. The
  * input is a row of kind, two numbers of a byte, and bytes: a well-formed packet of any id, in a slot of an open line,
- * a line of its own, or several; a word, or that of a slot, of any contents, where one is looked for next; bytes
+ * a line of its own, or several; a word, or that of a slot, of any contents, where one is searched for next; bytes
  * anywhere in the memory (counters, claim pairs, rings); and what the library's own program does
  * meanwhile. Both ends are this process', so each of them is the victim of what lies in the other one's ring.
  */

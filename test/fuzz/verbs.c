@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Addresses and datagrams of the verbs transport: what is accepted is encoded to the same bytes again, and a path to
- * any address is looked for within its GIDs.
+ * any address is searched for within its GIDs.
  */
 #include "fuzz.h"
 

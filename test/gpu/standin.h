@@ -71,7 +71,7 @@ unsigned standin_mapped(void);
 void standin_narrow(size_t bytes);
 /* The next allocation gets the addresses of the one that was freed last, if it fits. */
 void standin_reuse_addresses(void);
-/* Copies between memory of any kind, at once, past all functions of the driver: how tests look into device memory. */
+/* Copies between memory of any kind, at once, past all functions of the driver: how tests read device memory. */
 void standin_peek(void *to, const void *from, size_t length);
 
 #endif

@@ -65,7 +65,7 @@ extern struct standin {
     size_t narrow;
 } standin;
 
-/* Counts, and looks whether the driver is usable here; CUDA_OK: locked. */
+/* Counts, and checks whether the driver is usable here; CUDA_OK: locked. */
 int standin_enter(const char *symbol);
 #define ENTER()                                                                                                        \
     do {                                                                                                               \

@@ -50,7 +50,7 @@ static struct piece *piece_new(char *bytes, size_t length, int fd)
     return piece;
 }
 
-/* Of the properties it looks at the types of handles and at the device: type, types of handles, type of location,
+/* Of the properties it checks the types of handles and the device: type, types of handles, type of location,
  * number. */
 int cuMemCreate(unsigned long long *handle, size_t length, const void *properties, unsigned long long flags)
 {

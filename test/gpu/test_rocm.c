@@ -192,7 +192,7 @@ API_TEST_WITH(test_memory_of_two_makers, setup, teardown)
     cw_pair_close(pair);
 }
 
-/* The thread keeps the device that it has chosen, and gets no error of the library's calls, as of a look at an event
+/* The thread keeps the device that it has chosen, and gets no error of the library's calls, as of a check of an event
  * that is not over. */
 API_TEST_WITH(test_the_thread_keeps_its_device_and_error, setup, teardown)
 {

@@ -122,7 +122,7 @@ simulators)
     # The network, the devices and the GPU of test/sim are in nothing that is installed: no symbol, no word.
     words='cw_sim|cw_md_sim|simrdma|simulat(ed|or)'
     for source in sim.c sim_gpu.c sim_transport.h; do
-        grep -qE "$words" "$here/../sim/$source" || fail "the words that are looked for are not those of $source"
+        grep -qE "$words" "$here/../sim/$source" || fail "the words that are searched for are not those of $source"
     done
     if [ -z "$(libdir "$prefix")" ] || [ ! -x "$prefix/bin/ucx_info" ]; then
         fail "libraries or programs are missing"

@@ -288,7 +288,7 @@ static int title_of(const struct operation *op, unsigned n, char *title, size_t 
 }
 
 /* The row that the tables have for the operation. */
-static void look_up(const char *text, const struct operation *op, char path[64])
+static void find_row(const char *text, const struct operation *op, char path[64])
 {
     char title[128];
 
@@ -487,13 +487,13 @@ static void check_op(void)
     struct operation op = choose_op(text);
 
     world.now = &op;
-    look_up(text, &op, before);
+    find_row(text, &op, before);
     cw_sim_get_stats(world.sim, &stats);
     cw_proto_rings_skip(&world.rings);
     make(&op);
     used = cw_proto_rings_used(&world.rings, op.kind, op.length);
     later = print_tables(world.pair.tx->ep);
-    look_up(later, &op, after);
+    find_row(later, &op, after);
     paths = cw_proto_paths(before, op.kind) | cw_proto_paths(after, op.kind);
     if (!(used & paths)) {
         print_error("printed '%s', later '%s' (%#x), used %#x\n", before, after, paths, used);

@@ -30,7 +30,7 @@ struct cw_proto_rings {
 
 /* The workers have UCX_TRACE. */
 void cw_proto_rings_open(struct cw_proto_rings *rings, const struct cw_pair *pair);
-/* What happened until now is not looked at. */
+/* What happened until now is not checked. */
 void cw_proto_rings_skip(struct cw_proto_rings *rings);
 /* The bit of the path of the one operation that was begun since: NO_REQUEST if it had no request, or recorded no path.
  * */

@@ -10,7 +10,7 @@
  *      1. change tail (or head)                1. progress until nothing is left
  *      2. full fence                           2. set the own flag
  *      3. read the other's flag                3. full fence
- *      4. if set: exchange it for 0,           4. look at the ring again: changed? clear the flag, BUSY
+ *      4. if set: exchange it for 0,           4. read the ring again: changed? clear the flag, BUSY
  *         and if it was set: signal            5. otherwise sleep until the descriptor is readable
  *
  * The property: nobody sleeps for ever while there is something to do. A lost wake-up is a state without successor in

@@ -3,7 +3,7 @@
  * Model of a ring of records in shared memory (src/transport/shm/shm_ring.h) on processors of weak order, for SPIN.
  *
  * A producer writes records of one or two lines into a ring of LINES lines, ends laps where it likes, and uses one part
- * of an old lap for other records than before. A consumer looks at its own position only, for a word of its lap, reads
+ * of an old lap for other records than before. A consumer polls its own position only, for a word of its lap, reads
  * what is behind it, and publishes its position. The first word of a line is a word of a record, or payload that a hostile
  * program has chosen: the number of the next lap. Laps have numbers from 1 on; 0 is a line that was cleared.
  *
@@ -14,10 +14,10 @@
  * two records that follow each other may go out of order; what is older is done, as in a processor's window.
  *
  *      producer, a record at line p                    consumer, at line p
- *      FIRST   payload in p = n                        LOOK    word of p is of this lap (acquire)
+ *      FIRST   payload in p = n                        CHECK   word of p is of this lap (acquire)
  *      SECOND  first word of p + 1 = next lap          READ    payload in p is n
  *              (a record of two lines)                 READ2   first word of p + 1 is next lap (two lines)
- *      CLEAR   first word behind the record = 0,       TELL    position (release)
+ *      CLEAR   first word behind the record = 0,       POST    position (release)
  *              if it is of this lap
  *      PUBLISH word of p = lap (release)
  *

@@ -18,7 +18,7 @@
 #include <rdma/fi_eq.h>
 
 #define MESSAGES 10u
-#define LOOKS    20u
+#define POLLS    20u
 #define QUIET_MS 100
 
 struct side {
@@ -125,7 +125,7 @@ int main(int argc, char **argv)
     meet(&sides[0], &sides[1]);
     meet(&sides[1], &sides[0]);
     exchange();
-    for (i = 0; i < LOOKS; i++) {
+    for (i = 0; i < POLLS; i++) {
         struct fid *fid = &sides[1].cq->fid;
         struct pollfd item = {.fd = sides[1].fd, .events = POLLIN};
 
@@ -136,7 +136,7 @@ int main(int argc, char **argv)
             woken++;
         }
     }
-    printf("%s:%s: of %u looks with nothing under way %u got FI_EAGAIN, and %u were woken\n", argv[1], argv[2], LOOKS,
+    printf("%s:%s: of %u polls with nothing under way %u got FI_EAGAIN, and %u were woken\n", argv[1], argv[2], POLLS,
            busy, woken);
     return woken > 0;
 }

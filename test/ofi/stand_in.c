@@ -8,7 +8,7 @@
  *   small_key     keys of one byte
  *   context       mode FI_CONTEXT2; what is written there must be untouched at the completion
  *   reorder       packets overtake each other, and no order is promised
- *   late          packets complete some looks later
+ *   late          packets complete some polls later
  *   again         every other call is answered by -FI_EAGAIN
  *   no_fd         there are no wait objects
  *   rma           remote access and atomic operations; writes complete before they are in the memory of the target, and

@@ -39,7 +39,7 @@ struct completion {
     void *context;
     uint64_t flags;
     size_t length;
-    unsigned after; /* looks */
+    unsigned after; /* polls */
     int error;
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Remote access of the stand-in provider. Accesses are carried out some looks after they were posted, in any order that
+ * Remote access of the stand-in provider. Accesses are carried out some polls after they were posted, in any order that
  * was not promised; those of an endpoint that was closed meanwhile are carried out all the same.
  */
 #include <stdlib.h>
@@ -20,7 +20,7 @@ struct op {
     uint64_t operand, compare;
     enum fi_op what;
     size_t length;
-    unsigned after; /* looks */
+    unsigned after; /* polls */
     int is_lost;    /* its connection broke */
     char data[];
 };

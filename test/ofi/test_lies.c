@@ -45,7 +45,7 @@ static void refuses_flush(ucp_ep_h ep, ucp_worker_h from, ucp_worker_h to)
     failed_sends++;
 }
 
-/* Sends AT_ONCE messages and looks at those that arrive; returns whether the provider was found out. */
+/* Sends AT_ONCE messages and checks those that arrive; returns whether the provider was found out. */
 static int exchange(ucp_ep_h ep, ucp_worker_h from, ucp_worker_h to, unsigned round)
 {
     ucp_request_param_t none = cw_param_none();
@@ -89,7 +89,7 @@ static int exchange(ucp_ep_h ep, ucp_worker_h from, ucp_worker_h to, unsigned ro
     for (i = 0; i < AT_ONCE; i++) {
         memset(seen[i], POISON, length_of_all);
     }
-    for (i = 0; i < CW_SETTLE_ROUNDS; i++) { /* until nobody looks at the buffers any more */
+    for (i = 0; i < CW_SETTLE_ROUNDS; i++) { /* until nobody uses the buffers any more */
         ucp_worker_progress(from);
         ucp_worker_progress(to);
     }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Builds the RPM packages from a source tarball and looks at what they hold. Usage: rpm.sh SOURCE OUTPUT. Nothing is
+# Builds the RPM packages from a source tarball and checks what they hold. Usage: rpm.sh SOURCE OUTPUT. Nothing is
 # installed: the libraries and tools are unpacked and run. Status 77: cannot run here.
 set -eu
 

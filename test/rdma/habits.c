@@ -146,7 +146,7 @@ static struct queue *queue_of(struct ibv_cq *cq)
     return NULL;
 }
 
-/* What the program must not look at. */
+/* What the program must not read. */
 static void spoil(struct ibv_wc *wc)
 {
     struct ibv_wc spoiled;

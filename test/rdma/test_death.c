@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The peer's process is killed under operations of each kind, or while nothing is under way, or its cable is cut: the
- * endpoint fails once, and every request ends. The settings make the device and the looks of the library far too
+ * endpoint fails once, and every request ends. The settings make the device and the checks of the library far too
  * patient for that (UCX_RC_TIMEOUT, UCX_KEEPALIVE_INTERVAL), so a program that is notified was notified by the watch
  * (ERR-2).
  */

@@ -144,7 +144,7 @@ static void close_by_force(ucp_ep_h ep)
     }
 }
 
-/* All receives of the server hold packets of a peer that nobody has looked at. The server ends the connection to that
+/* All receives of the server hold packets of a peer that nobody has read. The server ends the connection to that
  * peer, and goes on serving others. */
 TEST(test_unread)
 {

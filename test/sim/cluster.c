@@ -83,8 +83,8 @@ uint64_t cw_random_u64(void)
     return cw_hash_mix(library_random);
 }
 
-/* In place of the system's: time passes with every look at the clock, so that what the library does once in a while is
- * done after some thousand rounds, the same in each replay. */
+/* In place of the system's: time passes with every reading of the clock, so that what the library does once in a while
+ * is done after some thousand rounds, the same in each replay. */
 uint64_t cw_clock_ns(void)
 {
     struct timespec now;
@@ -483,7 +483,7 @@ static void step_sleeper(struct cw_cluster *cluster, struct cw_cluster_node *nod
     }
 }
 
-/* In place of the system's counter of ticks: the seed decides which idle rounds look at descriptors and alarms, between
+/* In place of the system's counter of ticks: the seed decides which idle rounds check descriptors and alarms, between
  * each one and one of 16. */
 static void pace(struct cw_cluster *cluster, struct ucp_worker *worker)
 {

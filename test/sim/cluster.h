@@ -70,7 +70,7 @@ struct cw_cluster {
 struct cw_cluster *cw_cluster_new(uint64_t seed, const struct cw_sim_knobs *knobs, ucp_err_handling_mode_t mode,
                                   int sleepers);
 /* Destroys workers, contexts and the network; fails when anything is left in it. Returns the digest of the run: of what
- * happened in the network, and of how often the library looked at the clock. */
+ * happened in the network, and of how often the library read the clock. */
 uint64_t cw_cluster_free(struct cw_cluster *cluster);
 /* What all clusters so far went through. */
 void cw_cluster_get_totals(struct cw_sim_stats *totals);

@@ -13,7 +13,7 @@
 struct cw_series {
     uint64_t seeds;                /* unless the environment says otherwise */
     void (*run)(uint64_t seed);
-    void (*after)(uint64_t count); /* NULL, or looks at what all seeds together met */
+    void (*after)(uint64_t count); /* NULL, or checks what all seeds together met */
 };
 
 static inline uint64_t cw_series_setting(const char *name, uint64_t otherwise)

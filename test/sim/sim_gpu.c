@@ -24,7 +24,7 @@ struct late {
     void *to;
     const void *from;
     size_t length;
-    unsigned looks;
+    unsigned polls;
 };
 
 static struct {
@@ -173,7 +173,7 @@ static ucs_status_t gpu_copy(const struct cw_md *md CW_UNUSED, void *to, const v
 
 /* ---- copies that go on: carried out after a few polls ---- */
 
-#define LOOKS 3
+#define POLLS 3
 
 static void *gpu_stage(const struct cw_md *md CW_UNUSED, const void *device, size_t length)
 {
@@ -194,7 +194,7 @@ static ucs_status_t gpu_start(const struct cw_md *md CW_UNUSED, void *to, const 
     if (late == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    *late = (struct late){.to = to, .from = from, .length = length, .looks = LOOKS};
+    *late = (struct late){.to = to, .from = from, .length = length, .polls = POLLS};
     *copy = (struct cw_md_copy){.handle = late};
     return UCS_INPROGRESS;
 }
@@ -212,7 +212,7 @@ static ucs_status_t gpu_poll(const struct cw_md *md, struct cw_md_copy *copy)
 {
     struct late *late = copy->handle;
 
-    return (--late->looks > 0) ? UCS_INPROGRESS : gpu_wait(md, copy);
+    return (--late->polls > 0) ? UCS_INPROGRESS : gpu_wait(md, copy);
 }
 
 const struct cw_md cw_md_sim_gpu = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which message meets which receive, over the simulated network, against a model that is two lists in order. The test
- * looks at the packets as they are handed up, so it knows the true order of arrival; everything else follows from the
+ * checks the packets as they are handed up, so it knows the true order of arrival; everything else follows from the
  * calls: TAG-1, TAG-4..7, TAG-10, TAG-15, TAG-16, TAG-21, TAG-31..35, TPR-1..9, REQ-24. Sends are taken back, too: such
  * a message is seen by nobody, any other one by exactly one receive, and its sender learns which of the two it was.
  * CW_SIM_SEED is the first seed, CW_SIM_SEEDS how many follow.

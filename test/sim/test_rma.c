@@ -3,7 +3,7 @@
  * One-sided operations over a simulated network, for many seeds, against a model: every origin has a section of every
  * worker's memory, and what it does there has a defined outcome, because accesses overlap only where an order is
  * promised: behind a fence, and writes behind gets (R16). A flush that completes, and an active message behind a fence,
- * look at the memory. Words for all are counted with atomics. Some keys reach the memory directly, so that accesses
+ * check the memory. Words for all are counted with atomics. Some keys reach the memory directly, so that accesses
  * that need no packets meet those that do. CW_SIM_SEED is the first seed, CW_SIM_SEEDS how many follow.
  */
 #include <setjmp.h>

@@ -112,7 +112,7 @@ static void print_seen(const char *what, char *text, size_t size)
     }
 }
 
-/* One message; a rendezvous is answered with OK without a look at it unless it is fetched inside. */
+/* One message; a rendezvous is answered with OK without a check of it unless it is fetched inside. */
 static void one(uint32_t mask, unsigned flags, size_t head, size_t length, ucs_status_t answer, bool inside)
 {
     static struct op send;

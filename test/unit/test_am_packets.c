@@ -484,7 +484,7 @@ static void release_twice(void *data)
 }
 
 /* Builds with assertions end a program that gives data back twice, and say where; with a sanitizer, that does. Where
- * memory that was freed cannot be looked at any more, it ends, but without a word. */
+ * memory that was freed cannot be read any more, it ends, but without a word. */
 static int is_logged(const char *text)
 {
 #if defined(__GLIBC__)

@@ -114,7 +114,7 @@ static void check_config_lines(const char *text)
  * up. */
 static void body_cfg26(void)
 {
-    static const char *const looked_up[] = {"UCX_TLS=", "UCX_SOCKADDR_TLS_PRIORITY=", "UCX_SEG_SIZE=",
+    static const char *const required[] = {"UCX_TLS=", "UCX_SOCKADDR_TLS_PRIORITY=", "UCX_SEG_SIZE=",
                                             "UCX_NET_DEVICES=", "UCX_SHM_DEVICES=", "UCX_ACC_DEVICES=",
                                             "UCX_SELF_DEVICES=", "UCX_RNDV_THRESH=", "UCX_ZCOPY_THRESH=",
                                             "UCX_MAX_RNDV_RAILS=", "UCX_RNDV_FRAG_MEM_TYPE=", "UCX_PROTO_ENABLE=",
@@ -127,8 +127,8 @@ static void body_cfg26(void)
 
     text = print(config, NULL, UCS_CONFIG_PRINT_CONFIG, 0);
     check_config_lines(text);
-    for (i = 0; i < sizeof(looked_up) / sizeof(looked_up[0]); ++i) {
-        child_check(strstr(text, looked_up[i]) != NULL); /* CFG-32 */
+    for (i = 0; i < sizeof(required) / sizeof(required[0]); ++i) {
+        child_check(strstr(text, required[i]) != NULL); /* CFG-32 */
     }
     stream = fmemopen(buffer, sizeof(buffer), "w");
     child_check(stream != NULL);

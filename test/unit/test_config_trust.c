@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which files may steer a process, what is said about the others, and what no file can switch off; and that a program
- * with more rights than its user looks at neither environment nor files of that user.
+ * with more rights than its user reads neither environment nor files of that user.
  */
 #include "test_config_child.h"
 

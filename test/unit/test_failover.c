@@ -546,7 +546,7 @@ static struct cw_further_lane *fill_second(void)
     return lane;
 }
 
-static void look(void)
+static void poll_paths(void)
 {
     (void)cw_failover_poll(&lane_of_ep()->watch);
 }
@@ -558,12 +558,12 @@ TEST_WITH(a_carrier_without_answers_is_left, set_up, tear_down)
 
     (void)fill_second();
     for (i = 0; i < 3; i++) {
-        look();
+        poll_paths();
         assert_int_equal(move(THIRD, CW_WIRE_MOVE_ALIVE, 0, 0), UCS_OK);
         assert_ptr_equal(lane_of_ep()->carrier, &conns[FIRST]); /* it gets its time to answer */
     }
     before = num_sent;
-    look();
+    poll_paths();
     assert_int_equal(move(THIRD, CW_WIRE_MOVE_ALIVE, 0, 0), UCS_OK);
     assert_int_equal(abandoned[FIRST], 1);
     assert_int_equal(sent[num_sent - 1].conn, THIRD);
@@ -590,7 +590,7 @@ TEST_WITH(a_full_carrier_without_answers_is_left, set_up, tear_down)
     cw_failover_full(ep, lane);
     for (i = 0; i < 3; i++) {
         cw_poller_alarm_cancel(worker->poller, &lane_of_ep()->watch);
-        look();
+        poll_paths();
         assert_true(cw_alarm_is_set(&lane_of_ep()->watch));
         assert_int_equal(move(other, CW_WIRE_MOVE_ALIVE, 1, 0), UCS_OK);
         assert_ptr_equal(lane_of_ep()->carrier, (i < 2) ? &conns[used] : NULL);
@@ -608,12 +608,12 @@ TEST_WITH(a_full_lane_stays_doubtful, set_up, tear_down)
     unsigned i;
 
     lane = fill_second();
-    look();
+    poll_paths();
     assert_int_equal(move(SECOND, CW_WIRE_MOVE_ALIVE, 0, 0), UCS_OK);
     assert_int_equal(lane_of_ep()->doubtful, 0);
     for (i = 0; i < 4; i++) {
         assert_int_equal(lane->state, CW_FURTHER_OPEN);
-        look();
+        poll_paths();
         assert_int_equal(move(FIRST, CW_WIRE_MOVE_ALIVE, 0, 0), UCS_OK);
         assert_int_equal(move(THIRD, CW_WIRE_MOVE_ALIVE, 0, 0), UCS_OK);
     }

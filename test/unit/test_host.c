@@ -61,7 +61,7 @@ static void note(char *to, size_t size, const char *why)
 }
 
 /* In a child, before this process has asked for anything. */
-static void look(int blind, const struct numbers *other, struct numbers *seen)
+static void look_up(int blind, const struct numbers *other, struct numbers *seen)
 {
     int ends[2], status;
     pid_t pid;
@@ -100,17 +100,17 @@ TEST(test_who_sees_no_proc_is_named)
 {
     struct numbers sees, blind, also_blind, unauth = {.netns = 4711, .directory = 4713};
 
-    look(0, NULL, &sees);
-    look(1, &sees, &blind);
+    look_up(0, NULL, &sees);
+    look_up(1, &sees, &blind);
     assert_true(sees.netns != blind.netns && sees.directory != blind.directory);
     is_said(&blind, "this process sees no /proc");
     assert_int_equal(blind.warnings, 1); /* once, though asked twice */
-    look(1, &sees, &also_blind);
+    look_up(1, &sees, &also_blind);
     assert_true(blind.netns == also_blind.netns && blind.directory == also_blind.directory);
-    look(0, &blind, &sees);
+    look_up(0, &blind, &sees);
     is_said(&sees, "it is on this machine but sees no /proc");
     assert_int_equal(sees.warnings, 1);
-    look(0, &unauth, &sees);
+    look_up(0, &unauth, &sees);
     assert_string_equal(sees.why_netns, "");
     assert_string_equal(sees.why_directory, "");
     assert_int_equal(sees.warnings, 0);
@@ -126,8 +126,8 @@ TEST(test_tcp_says_so)
     const char *why = "";
     struct numbers sees, blind;
 
-    look(0, NULL, &sees);
-    look(1, NULL, &blind);
+    look_up(0, NULL, &sees);
+    look_up(1, NULL, &blind);
     peer.hosts[0] = local.hosts[0].address = (struct cw_net_address){.family = CW_NET_IPV4, .bytes = {10, 0, 0, 5}};
     local.hosts[0].prefix_bits = 24;
     local.netns = sees.netns;

@@ -376,7 +376,7 @@ TEST_WITH(other_files_are_left_alone, setup, teardown)
 }
 
 /* In name spaces of its own, where it may mount: 0: the file was not opened, 1: it was, 2: mounting is not allowed. */
-static int look_at_a_strange_file(void)
+static int open_a_foreign_file(void)
 {
     char dir[] = "/tmp/causeway-test-XXXXXX", name[100], event[400];
     struct cw_memory memory;
@@ -412,7 +412,7 @@ TEST_WITH(files_of_strange_file_systems_are_left_alone, setup, teardown)
     int status = -1;
 
     if (pid == 0) {
-        _exit(look_at_a_strange_file());
+        _exit(open_a_foreign_file());
     }
     assert_true(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status));
     if (WEXITSTATUS(status) == 2) {

@@ -197,7 +197,7 @@ TEST(memory_that_is_new_has_no_effect)
 }
 
 /* After a while, and a lap without a result, copies are timed again. */
-TEST(who_goes_past_looks_again)
+TEST(who_goes_past_measures_again)
 {
     struct cw_nt_choice nt = {.past = 1, .left = PAST};
     unsigned i;

@@ -174,7 +174,7 @@ TEST(test_lists_that_lie)
     end(0);
 }
 
-/* The endpoint ends in the middle: nothing stays pinned, and nothing of it is left (the sanitizers look). */
+/* The endpoint ends in the middle: nothing stays pinned, and nothing of it is left (the sanitizers check). */
 TEST(test_lost_while_placing)
 {
     const struct cw_wire_put_list_data wrong = {.token = 0};

@@ -144,7 +144,7 @@ TEST_WITH(test_packets_walk_along_nothing, set_up, tear_down)
     assert_int_equal(worker->tag->matcher.num_unexpected, MANY - 2 + 1);
 }
 
-/* Taken back, or received, they are forgotten in the table as well: tear_down looks. */
+/* Taken back, or received, they are forgotten in the table as well: tear_down checks. */
 TEST_WITH(test_synchronous_messages_are_forgotten, set_up, tear_down)
 {
     uint8_t in[LONG];
@@ -169,7 +169,7 @@ TEST_WITH(test_synchronous_messages_are_forgotten, set_up, tear_down)
     assert_int_equal(worker->tag->revocable.count, SYNCED / 4);
 }
 
-/* Messages in pieces of which all pieces came are looked for by no packet, so there may be any number. Only then they
+/* Messages in pieces of which all pieces came are searched for by no packet, so there may be any number. Only then they
  * can be taken back. */
 TEST_WITH(test_complete_messages_are_not_in_the_way, set_up, tear_down)
 {

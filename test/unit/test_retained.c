@@ -487,7 +487,7 @@ TEST_WITH(test_lent_endpoints_are_never_reused, set_up, tear_down)
 
     lose_ep();
     eps = worker->counts.values[CW_COUNT_EPS];
-    memset(handles, 1, sizeof(handles)); /* in memory before it is looked at */
+    memset(handles, 1, sizeof(handles)); /* in memory before it is read */
     before = resident_kb();
     for (unsigned i = 0; i < MANY_PEERS; i++) {
         ucp_ep_h lent = opened(UINT64_C(1) << 32 | i, 1);

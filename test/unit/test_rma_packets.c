@@ -208,7 +208,7 @@ TEST(test_announced_put)
     end(0);
 }
 
-/* The owner may look at the target at any time: a transport that checks bytes has to do it before they stand there. */
+/* The owner may read the target at any time: a transport that checks bytes has to do it before they stand there. */
 TEST(test_target_of_a_put_is_shown)
 {
     struct cw_wire_rndv_data header = {0};

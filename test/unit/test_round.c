@@ -34,7 +34,7 @@ static struct cw_iface fake_iface;
 static struct cw_claim_pair pairs[CW_CLAIM_PAIRS];
 static char *memory;
 static uint64_t last_send_id;
-static uint64_t packets, bytes;     /* of data, and copied, since the last look */
+static uint64_t packets, bytes;     /* of data, and copied, since the last check */
 static uint64_t all_bytes;
 static const ucp_request_param_t none;
 
@@ -351,7 +351,7 @@ TEST(test_credit_byte_by_byte)
 {
     enum { CREDITS = 100, HELD = 20000 };
     ucs_status_ptr_t *requests = calloc(HELD, sizeof(*requests));
-    unsigned looks = 0;
+    unsigned polls = 0;
 
     begin(0);
     while (cw_op_ep(ep)->stream == NULL || cw_op_ep(ep)->stream->sent < CW_STREAM_WINDOW) {
@@ -370,9 +370,9 @@ TEST(test_credit_byte_by_byte)
     assert_false(cw_list_empty(&ep->pending)); /* nor is one walk as long as the list */
     while (!cw_list_empty(&ep->pending)) {
         (void)one_round();
-        looks++;
+        polls++;
     }
-    assert_in_range(looks, 1, HELD / 1000);
+    assert_in_range(polls, 1, HELD / 1000);
     feed_credit(CW_STREAM_WINDOW);
     for (int i = 0; i < HELD; i++) {
         assert_int_equal(cw_alone_wait(worker, requests[i]), UCS_OK);

@@ -32,13 +32,13 @@ static void batch(struct cw_conn *conn, enum cw_batch what)
     open_batches += (what == CW_BATCH_BEGIN || what == CW_BATCH_LONG) - (what == CW_BATCH_END);
 }
 
-static ucs_status_t look_short(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length)
+static ucs_status_t check_short(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length)
 {
     announced_in_batch += id == CW_PACKET_TAG_RTS && open_batches > 0;
     return fake_short(conn, id, header, payload, length);
 }
 
-static ucs_status_t look_bcopy(struct cw_conn *conn, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
+static ucs_status_t check_bcopy(struct cw_conn *conn, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
 {
     announced_in_batch += id == CW_PACKET_TAG_RTS && open_batches > 0;
     return fake_bcopy(conn, id, max, pack, arg);
@@ -50,8 +50,8 @@ static int set_up(void **state)
     ep = cw_alone_connect(worker, (ucp_ep_params_t){.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
                                                     .err_mode = UCP_ERR_HANDLING_MODE_PEER});
     put_under(ep);
-    fake_packets.send_short = look_short;
-    fake_packets.send_bcopy = look_bcopy;
+    fake_packets.send_short = check_short;
+    fake_packets.send_bcopy = check_bcopy;
     fake_packets.send_zcopy = NULL;
     fake_packets.batch = batch;
     fake_iface.limits.max_zcopy = 0;

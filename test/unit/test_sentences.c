@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "ucp/api/ucp.h"
 
-static char said[4096]; /* errors since the last look */
+static char said[4096]; /* errors since the last check */
 
 static int note_line(const char *file, unsigned line, const char *function, enum cw_log_level level, const char *format,
                      va_list args)

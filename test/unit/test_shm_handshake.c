@@ -15,7 +15,7 @@ static struct side dialler, acceptor;
 static struct cw_conn *dialled, *accepted;
 static ucs_status_t opened;
 static ucs_status_t ended; /* the accepted one */
-static uint64_t late;      /* so many looks for a message find nothing */
+static uint64_t late;      /* so many polls for a message find nothing */
 static int refused;        /* error number with which no message can be sent; 0: it can */
 static size_t beside;      /* bytes of descriptors that were sent */
 
@@ -138,18 +138,18 @@ static int connect_as_unauth(void)
 TEST_WITH(who_greets_wrongly_or_goes_meanwhile_is_dropped, begin, end)
 {
     const char nonsense[100] = {1};
-    unsigned looks;
+    unsigned polls;
     int fd;
 
-    for (looks = 0; looks < 3; looks++) {
+    for (polls = 0; polls < 3; polls++) {
         fd = connect_as_unauth();
-        late = looks;
+        late = polls;
         assert_int_equal(cw_unix_send(fd, nonsense, sizeof(nonsense), -1), UCS_OK);
         cw_poller_dispatch(acceptor.poller);
         cw_fd_close(fd);
         cw_poller_dispatch(acceptor.poller);
         fd = connect_as_unauth();
-        late = looks;
+        late = polls;
         cw_fd_close(fd);
         cw_poller_dispatch(acceptor.poller);
         late = 0;

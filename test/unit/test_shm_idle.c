@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Many connections by shared memory: those on which nothing comes are not looked at any more, and nothing is lost by
+ * Many connections by shared memory: those on which nothing comes are not polled any more, and nothing is lost by
  * that (shm_idle.c). The clock is the test's, so nobody waits.
  */
 #include <poll.h>
@@ -174,7 +174,7 @@ static void rest(void)
     }
 }
 
-TEST_WITH(few_are_always_looked_at, NULL, part)
+TEST_WITH(few_are_always_polled, NULL, part)
 {
     meet(8, 0);
     rest();
@@ -184,7 +184,7 @@ TEST_WITH(few_are_always_looked_at, NULL, part)
     assert_int_equal(hub.received[3], 1);
 }
 
-TEST_WITH(idle_ones_are_not_looked_at_until_a_packet_comes, NULL, part)
+TEST_WITH(idle_ones_are_not_polled_until_a_packet_comes, NULL, part)
 {
     unsigned i;
 
@@ -195,7 +195,7 @@ TEST_WITH(idle_ones_are_not_looked_at_until_a_packet_comes, NULL, part)
     for (i = 0; i < MANY; i++) {
         assert_int_equal(say(&far, i), UCS_OK);
         assert_int_equal(say(&far, i), UCS_OK);
-        cw_shm_transport.progress(hub.side.iface); /* without a look at the sockets */
+        cw_shm_transport.progress(hub.side.iface); /* without a check of the sockets */
         assert_int_equal(hub.received[i], 2);
         assert_int_equal(num_hot(&hub), i + 1);
     }
@@ -212,7 +212,7 @@ TEST_WITH(idle_ones_are_not_looked_at_until_a_packet_comes, NULL, part)
     assert_memory_equal(far.received, hub.sent, sizeof(hub.sent));
 }
 
-TEST_WITH(busy_ones_are_looked_at_all_the_time, NULL, part)
+TEST_WITH(busy_ones_are_always_polled, NULL, part)
 {
     unsigned i;
 
@@ -227,7 +227,7 @@ TEST_WITH(busy_ones_are_looked_at_all_the_time, NULL, part)
     assert_int_equal(num_hot(&hub), 1);
 }
 
-/* The flag is set, but the peer looked at it just before its packet was to be seen. */
+/* The flag is set, but the peer checked it just before its packet was to be seen. */
 TEST_WITH(a_packet_that_crosses_the_flag_is_found, NULL, part)
 {
     struct shm_conn *conn;

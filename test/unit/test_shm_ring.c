@@ -705,7 +705,7 @@ TEST_WITH(a_lying_producer_makes_nobody_read_outside, random_set_up, NULL)
     ring_free(ring);
 }
 
-/* The core takes short packets without a look at the end of the ring: it stops there. */
+/* The core takes short packets without a check of the end of the ring: it stops there. */
 TEST_WITH(short_packets_end_at_the_end, random_set_up, NULL)
 {
     struct ring *ring = ring_new(4096, 4096, 1);

@@ -309,7 +309,7 @@ static void do_remove(struct program *p)
             model_take(&p->unexpected, random_below(&p->random, p->unexpected.count));
 
         cw_tag_matcher_remove_message(&p->matcher, message);
-        /* The caller frees it now: nothing may look at it any more. */
+        /* The caller frees it now: nothing may read it any more. */
         memset(message, 0x5a, sizeof(*message));
         p->spare_messages[p->num_spare_messages++] = message;
     }

@@ -39,7 +39,7 @@ static void take(unsigned count, uint64_t space)
     for (i = 0; i < count; i++) {
         taken[i] = cw_tag_spares_take(&spares, space);
         assert_non_null(taken[i]);
-        memset(taken[i]->data, (int)i, space); /* the address sanitizer looks */
+        memset(taken[i]->data, (int)i, space); /* the address sanitizer checks */
     }
 }
 

@@ -535,7 +535,7 @@ static void test_bad_settings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        /* first those that look at lines of the log, which are limited in rate */
+        /* first those that check lines of the log, which are limited in rate */
         cmocka_unit_test(test_dialler_of_release_1_0), cmocka_unit_test(test_acceptor_of_release_1_0),
         cmocka_unit_test(test_same_key),      cmocka_unit_test(test_other_key_or_none),
         cmocka_unit_test(test_hand_made),     cmocka_unit_test(test_wrong_proof),

@@ -2,7 +2,7 @@
 /*
  * Empty frames: a watched connection with a filter sends them after its last bytes, so that bytes that are dropped on
  * the way with nothing behind them are missed all the same. The test drops bytes by taking them from the receiver's
- * descriptor; what is to arrive of them it sends again as it was. It waits for no time: looks are made due.
+ * descriptor; what is to arrive of them it sends again as it was. It waits for no time: checks are made due.
  */
 #include <sys/socket.h>
 #include <unistd.h>
@@ -38,7 +38,7 @@ static int remove_key(void **state)
 static void configure(struct node *node, int filter)
 {
     node_configure(node);
-    node->config.keepalive_interval_ns = UINT64_C(600000000000); /* no look comes by itself */
+    node->config.keepalive_interval_ns = UINT64_C(600000000000); /* no check comes by itself */
     if (filter == CHECKSUM) {
         node->config.tcp_checksum = 1;
     } else {
@@ -47,8 +47,8 @@ static void configure(struct node *node, int filter)
     }
 }
 
-/* The time of the node's next look has come. */
-static void look(struct node *node)
+/* The time of the node's next check has come. */
+static void check_now(struct node *node)
 {
     struct cw_tcp_iface *iface = tcp_of(node);
 
@@ -68,8 +68,8 @@ static void be_quiet(void)
     const uint64_t end = cw_clock_ns() + TIMEOUT_NS;
 
     while (!is_quiet(&left) || !is_quiet(&right)) {
-        look(&left);
-        look(&right);
+        check_now(&left);
+        check_now(&right);
         assert_true(cw_clock_ns() < end);
     }
     drive_for_ms(&left, &right, 5); /* what is on the way arrives */
@@ -134,10 +134,10 @@ static void loss_is_noticed(int filter)
         lose(counts[i]);
         drive_for_ms(&left, &right, 2);
         assert_int_equal(accepted->closed_status, UCS_INPROGRESS);
-        look(&left);
+        check_now(&left);
         drive_for_ms(&left, &right, 2);
         assert_int_equal(accepted->closed_status, UCS_INPROGRESS); /* the next bytes may be about to come */
-        look(&left);
+        check_now(&left);
         DRIVE_UNTIL(&left, &right, accepted->closed_status != UCS_INPROGRESS);
         assert_int_equal(accepted->closed_status, UCS_ERR_IO_ERROR);
         assert_int_equal(accepted->packets, 0);
@@ -175,15 +175,15 @@ TEST(test_loss_in_a_long_record)
     assert_int_equal(send(tcp_conn(dialled)->item.fd, bytes, 40, MSG_NOSIGNAL), 40);
     drive_for_ms(&left, &right, 5);
     assert_int_equal(accepted->closed_status, UCS_INPROGRESS);
-    look(&left);
-    look(&left);
+    check_now(&left);
+    check_now(&left);
     DRIVE_UNTIL(&left, &right, accepted->closed_status != UCS_INPROGRESS);
     assert_int_equal(accepted->closed_status, UCS_ERR_IO_ERROR);
     end();
 }
 
-/* Who was followed by empty frames needs no more of them, and no more looks; they bring no packet. What is sent between
- * two looks puts them off. */
+/* Who was followed by empty frames needs no more of them, and no more checks; they bring no packet. What is sent
+ * between two looks puts them off. */
 TEST(test_quiet_follows)
 {
     unsigned i;
@@ -191,7 +191,7 @@ TEST(test_quiet_follows)
     begin(CHECKSUM);
     for (i = 0; i < 4; i++) {
         send_packet();
-        look(&left);
+        check_now(&left);
         assert_false(is_quiet(&left));
         assert_int_not_equal(tcp_conn(dialled)->filter->said, 0);
     }
@@ -232,7 +232,7 @@ TEST(test_full_buffer)
     }
     said = tcp_conn(dialled)->filter->said;
     for (i = 0; i < 5; i++) {
-        look(&left);
+        check_now(&left);
     }
     assert_true(tcp_conn(dialled)->filter->said <= said + PAYLOAD + 100); /* the rest of the packet at most */
     DRIVE_UNTIL(&left, &right, accepted->packets == sent);

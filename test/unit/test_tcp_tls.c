@@ -305,7 +305,7 @@ TEST(test_other_ways_of_protection)
     }
 }
 
-/* One side's certificate is of another authority: both are looked at. */
+/* One side's certificate is of another authority: both are checked. */
 TEST(test_wrong_certificates)
 {
     struct node nodes[2];

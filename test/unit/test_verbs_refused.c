@@ -287,7 +287,7 @@ static void check_accesses(const enum kind *kinds, const bool *are_bad, unsigned
         assert_int_equal(accesses[i].done, 1);
         sum = &sums[i % 2];
         if (are_bad[i]) {
-            /* the device need not have looked at an atomic operation, which is not repeated */
+            /* the device need not have checked an atomic operation, which is not repeated */
             assert_true(accesses[i].status == UCS_ERR_INVALID_ADDR ||
                         (accesses[i].status == UCS_ERR_CONNECTION_RESET && (device_is.is_mute || kinds[i] == ADD)));
             sum->refused++;

@@ -39,7 +39,7 @@ struct cw_link {
     int event_fd;
     bool rests;          /* sleeps or yields when nothing is done */
     bool oob_waits;      /* a message of the peer waits out of band: it has finished its part */
-    uint64_t moved;      /* grows whenever a test gets ahead; what the time-out looks at */
+    uint64_t moved;      /* grows whenever a test gets ahead; what the time-out checks */
     uint64_t moved_seen;
     uint64_t moved_ns;
     uint64_t checked_ns;
@@ -66,7 +66,7 @@ int cw_link_barrier(struct cw_link *link);
 /* Marks the link as failed, keeps the first sentence; always returns -1. */
 int cw_link_fail(struct cw_link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The part of cw_link_progress() that sleeps and looks at peer and clock. */
+/* The part of cw_link_progress() that sleeps and checks peer and clock. */
 int cw_link_idle(struct cw_link *link, bool nothing_done);
 
 /* Waits a little for progress, spinning or asleep. 0, or -1 when the link has failed or timed out. */

@@ -66,7 +66,7 @@ int cw_oob_recv(struct cw_oob *oob, unsigned types, enum cw_oob_type *type, void
 int cw_oob_barrier(struct cw_oob *oob);
 
 /*
- * Looks, without blocking, whether the peer is gone or has reported an error: -1 then. `*readable` says whether
+ * Checks, without blocking, whether the peer is gone or has reported an error: -1 then. `*readable` says whether
  * some message waits.
  */
 int cw_oob_check(struct cw_oob *oob, bool *readable);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Finding workers through /proc/PID/fd, and reading them. The kernel decides whom we may look into.
+ * Finding workers through /proc/PID/fd, and reading them. The kernel decides whom we may read.
  *
  * Callers: tools/top, tools/trace.
  */
@@ -249,7 +249,7 @@ static bool add(struct cw_watch_list *list, const struct cw_watch_worker *worker
     return true;
 }
 
-static bool look_at(struct cw_watch_worker *worker, unsigned inner, struct cw_watch_list *list)
+static bool read_worker(struct cw_watch_worker *worker, unsigned inner, struct cw_watch_list *list)
 {
     union bytes bytes;
     int fd = cw_watch_open(worker);
@@ -284,7 +284,7 @@ static bool parse_number(const char *text, unsigned *number)
     return *end == '\0' && errno == 0 && value <= INT32_MAX;
 }
 
-/* 1: looked at; 0: not ours to look into, or gone, with errno; -1: no memory. */
+/* 1: checked; 0: not ours to read, or gone, with errno; -1: no memory. */
 static int scan_process(unsigned pid, struct cw_watch_list *list)
 {
     struct cw_watch_worker worker = {.pid = pid};
@@ -301,7 +301,7 @@ static int scan_process(unsigned pid, struct cw_watch_list *list)
     read_command(pid, worker.command, sizeof(worker.command));
     while (sound && list->count < CW_WATCH_MAX_WORKERS && (entry = readdir(directory)) != NULL) {
         if (parse_number(entry->d_name, &worker.fd)) {
-            sound = look_at(&worker, inner, list);
+            sound = read_worker(&worker, inner, list);
         }
     }
     closedir(directory);

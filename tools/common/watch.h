@@ -50,7 +50,7 @@ struct cw_watch_list {
 const char *cw_watch_decode(const void *bytes, size_t length, struct cw_watch_worker *worker);
 
 /*
- * The workers of all processes that we may look into, or of one (pid not 0), which then has to be there. Memory that
+ * The workers of all processes that we may read, or of one (pid not 0), which then has to be there. Memory that
  * cannot be a worker's is passed over with one sentence on stderr. false: a sentence was said. The list is reused.
  */
 bool cw_watch_find(unsigned pid, struct cw_watch_list *list);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory of a GPU for the tests (-m cuda, rocm, and either managed). The tool loads the driver of CUDA, or HIP, at run
- * time, only when a test asks for such memory; the library allocates it, and the tool looks into it with the driver's
+ * time, only when a test asks for such memory; the library allocates it, and the tool reads it with the driver's
  * copies.
  *
  * Callers: buffers.c, run.c.

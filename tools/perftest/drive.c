@@ -81,7 +81,7 @@ struct cw_drive_slot *cw_drive_take(struct cw_drive *drive)
     return slot;
 }
 
-void cw_drive_look(struct cw_drive *drive, enum cw_drive_kind kind, uint64_t message, const char *data, size_t size)
+void cw_drive_check(struct cw_drive *drive, enum cw_drive_kind kind, uint64_t message, const char *data, size_t size)
 {
     if (size != cw_drive_size(drive, kind)) {
         cw_link_fail(drive->link, "message %llu: received %zu bytes instead of %zu", (unsigned long long)message, size,
@@ -273,7 +273,7 @@ static int bandwidth_send(struct cw_drive *drive, uint64_t first, uint64_t count
         if (meter != NULL) {
             cw_meter_step(meter);
         }
-        /* Sends that finish at once never wait: the worker and the clock still need a look. */
+        /* Sends that finish at once never wait: the worker and the clock still need a check. */
         if ((i & 31) == 31 && cw_link_touch(drive->link) != 0) {
             return -1;
         }

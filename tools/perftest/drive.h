@@ -68,14 +68,14 @@ static inline size_t cw_drive_size(const struct cw_drive *drive, enum cw_drive_k
 }
 
 /* What is wrong with a message's size or, with --verify, content. */
-void cw_drive_look(struct cw_drive *drive, enum cw_drive_kind kind, uint64_t message, const char *data, size_t size);
+void cw_drive_check(struct cw_drive *drive, enum cw_drive_kind kind, uint64_t message, const char *data, size_t size);
 
-/* Counts a message that is complete; with --verify looks at `data` (NULL: not to be looked at) first. */
+/* Counts a message that is complete; with --verify checks `data` (NULL: not to be checked) first. */
 static inline void cw_drive_arrived(struct cw_drive *drive, enum cw_drive_kind kind, uint64_t message, const char *data,
                                     size_t size)
 {
     if (__builtin_expect(size != cw_drive_size(drive, kind) || drive->run->params.verify, 0)) {
-        cw_drive_look(drive, kind, message, data, size);
+        cw_drive_check(drive, kind, message, data, size);
     }
     drive->arrived[kind]++;
 }

@@ -356,7 +356,7 @@ static int run_round(struct cw_origin *origin, uint64_t first, uint64_t count, s
         if (__builtin_expect(now >= origin->alive_due, 0) && send_alive(origin, now) != 0) {
             return -1;
         }
-        /* Operations that finish at once never wait: the worker and the clock still need a look. */
+        /* Operations that finish at once never wait: the worker and the clock still need a check. */
         if (untouched >= TOUCH_EVERY) {
             untouched = 0;
             if (cw_link_touch(origin->link) != 0) {

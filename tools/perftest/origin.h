@@ -6,8 +6,8 @@
  *
  * Callers: test_rma.c, test_amo.c. Invariant: a slot is in the free list, is the next one to be used, or belongs to an
  * operation in flight. What a call takes is written once, when the slot is cut: a direct operation costs less than
- * writing it again. With --verify every message has a place of its own in the peer's memory until it has been looked
- * at: after each round of messages the client waits, flushes and asks.
+ * writing it again. With --verify every message has a place of its own in the peer's memory until it has been checked:
+ * after each round of messages the client waits, flushes and asks.
  */
 #ifndef CW_PERF_ORIGIN_H
 #define CW_PERF_ORIGIN_H
@@ -61,7 +61,7 @@ struct cw_origin {
     struct cw_link *link;
     const struct cw_origin_ops *ops;
     struct cw_region region;
-    struct cw_buffers content; /* to fill and look at the region, of any type */
+    struct cw_buffers content; /* to fill and check the region, of any type */
     size_t size;
     size_t room;    /* from one buffer to the next */
     char *targets;  /* the part of this side's memory that the peer's operations reach; it comes first */

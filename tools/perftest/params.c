@@ -2,7 +2,7 @@
 /*
  * The parameters of one test as bytes.
  *
- * Callers: session.c. Nothing that the peer sends is believed before numbers_sound() has looked at it.
+ * Callers: session.c. Nothing that the peer sends is believed before numbers_sound() has checked it.
  */
 #include "options.h"
 

@@ -3,7 +3,7 @@
  * Tests of active messages: ucp_am_lat and ucp_am_bw.
  *
  * Callers: run.c through the table.
- * A handler counts; data that comes eagerly is looked at only with --verify and copied only with -y, data that comes
+ * A handler counts; data that comes eagerly is checked only with --verify and copied only with -y, data that comes
  * by rendezvous is fetched into a buffer. Messages of one kind are numbered as they come. The sender is done before the
  * receiver when bytes are still on their way into memory of a GPU, so more messages may come than there are buffers:
  * they wait for one, in their order.

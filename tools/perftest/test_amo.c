@@ -9,7 +9,7 @@
  *   swap   replies and final word are the values swapped in, each once: their sum;
  *   cswap  a counter: each message makes n + 1 of n. The final word is the number of exchanges that went through, and
  *          no reply is beyond it. Exchanges that came too early leave it behind: the next round goes on from there.
- * With one operation in flight the order is known: then each reply is looked at.
+ * With one operation in flight the order is known: then each reply is checked.
  *
  * Callers: run.c through the table.
  */

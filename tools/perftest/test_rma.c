@@ -14,8 +14,8 @@
 
 /* ---- put latency ---- */
 
-/* How often the last byte is looked at for each call of the worker's progress. */
-#define LOOKS 16
+/* How often the last byte is checked for each call of the worker's progress. */
+#define POLLS 16
 
 /* The bytes of a message may come in any order (RMA-6): how long after the last one the others may take. */
 #define STRAGGLE_NS UINT64_C(2000000000)
@@ -111,8 +111,8 @@ static inline int await(struct pingpong *test, int direction, uint64_t message)
     const uint8_t *last = test->arrival[direction] + test->size - 1;
     uint8_t mark = mark_of(message);
 
-    for (unsigned looks = 1; __atomic_load_n(last, __ATOMIC_ACQUIRE) != mark; looks++) {
-        if (looks % LOOKS == 0 && cw_link_progress(test->link) != 0) {
+    for (unsigned polls = 1; __atomic_load_n(last, __ATOMIC_ACQUIRE) != mark; polls++) {
+        if (polls % POLLS == 0 && cw_link_progress(test->link) != 0) {
             return -1;
         }
     }
@@ -125,7 +125,7 @@ static inline int trip(struct pingpong *test, uint64_t message)
     if (put(test, PING, message) != 0) {
         return -1;
     }
-    /* Messages that come at once never wait: the worker and the clock still need a look. */
+    /* Messages that come at once never wait: the worker and the clock still need a check. */
     if ((message & 63) == 63 && cw_link_touch(test->link) != 0) {
         return -1;
     }

@@ -410,7 +410,7 @@ static int bandwidth_send(struct side *side, uint64_t first, uint64_t count, str
         if (meter != NULL) {
             cw_meter_step(meter);
         }
-        /* Sends that finish at once never wait: the worker and the clock still need a look. */
+        /* Sends that finish at once never wait: the worker and the clock still need a check. */
         if ((i & 31) == 31 && cw_link_touch(side->link) != 0) {
             return -1;
         }

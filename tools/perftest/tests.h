@@ -57,7 +57,7 @@ static inline bool cw_test_one_sided(const struct cw_perf_test *test)
     return (test->features & (UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64)) != 0;
 }
 
-/* Whether the test's memory may be that of a GPU, which no processor looks at. */
+/* Whether the test's memory may be that of a GPU, which no processor reads. */
 static inline bool cw_test_takes_gpu(const struct cw_perf_test *test)
 {
     return (test->features & (UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64)) == 0 && strcmp(test->name, "ucp_put_lat") != 0;

@@ -61,7 +61,7 @@ for transport in tcp shm; do
     pair -t ucp_add -n 5000 -w 10 -O 2000
 done
 
-# Without --verify nothing is looked at; the rows are those of every test.
+# Without --verify nothing is checked; the rows are those of every test.
 export UCX_TLS=shm
 start_server --timeout 20 && {
     expect_status 0 "$perftest" -p "$port" 127.0.0.1 --timeout 20 -t ucp_get -n 3000 -w 10 --percentiles

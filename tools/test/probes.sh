@@ -22,7 +22,7 @@ seen() {
     grep -qx "seen $2 16 0" "$work/out" || fail "$3 over $1: $(tail -n 5 "$work/out")"
 }
 if ! gdb -nx -batch -ex start --args "$perftest" -h </dev/null 2>&1 | grep -q 'Temporary breakpoint 1, '; then
-    echo "the arguments are not looked at: there is no gdb that can stop a program"
+    echo "the arguments are not checked: there is no gdb that can stop a program"
     finish
 fi
 seen self 1 send_short

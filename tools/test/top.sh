@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# ucx_top looks at a program that has sent a known number of messages, and at a pair that goes on; it is fed with memory
+# ucx_top watches a program that has sent a known number of messages, and a pair that goes on; it is fed with memory
 # that only calls itself a worker's; it gives a terminal back as it was.
 . "$(dirname "$0")/lib.sh"
 need_perftest

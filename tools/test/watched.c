@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A program to be looked at: sends the given number of tag messages of the given size to itself, says "ready", and
+ * A program to be watched: sends the given number of tag messages of the given size to itself, says "ready", and
  * waits until its standard input ends; with a third argument it makes progress meanwhile. An unknown receive stays
  * posted, and one message stays unexpected.
  *

@@ -138,7 +138,7 @@ static void obey(struct options *options, char key)
     }
 }
 
-static void print_look(const struct options *options, const struct cw_watch_list *list,
+static void print_sample(const struct options *options, const struct cw_watch_list *list,
                        const struct cw_watch_list *before)
 {
     unsigned width, height;
@@ -154,7 +154,7 @@ static void print_look(const struct options *options, const struct cw_watch_list
         }
         if (height > 4) { /* a line for the keys, without a line feed that would scroll */
             printf("\033[%u;1H%.*s\033[H", height, (int)width, "q: leave   sort by p: process m: messages b: bytes e: "
-                   "errors   space: look again");
+                   "errors   space: sample again");
             height--;
         }
         cw_top_table(stdout, list, before, options->order, width, height);
@@ -181,12 +181,12 @@ static int run(struct options *options)
     if (!options->once) {
         cw_screen_begin();
     }
-    for (unsigned look = 0;; look++) {
-        struct cw_watch_list *list = &lists[look % 2];
-        const struct cw_watch_list *before = &lists[(look + 1) % 2];
+    for (unsigned sample = 0;; sample++) {
+        struct cw_watch_list *list = &lists[sample % 2];
+        const struct cw_watch_list *before = &lists[(sample + 1) % 2];
         status = cw_watch_find(options->pid, list) ? 0 : 1;
         if (status == 0) {
-            print_look(options, list, options->once || options->form != TABLE ? NULL : before);
+            print_sample(options, list, options->once || options->form != TABLE ? NULL : before);
             status = flush_output();
         }
         char key;

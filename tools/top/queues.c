@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define PATIENCE_MS 5000
-#define LOOK_MS     20
+#define POLL_MS     20
 
 /* A worker that was asked. */
 struct asked {
@@ -174,7 +174,7 @@ static void ask(const struct cw_watch_list *list, struct asked *asked)
 
 bool cw_top_queues(const struct cw_watch_list *list)
 {
-    const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000L};
+    const struct timespec pause = {.tv_nsec = POLL_MS * 1000000L};
     struct cw_watch_list all = {.workers = NULL};
     struct asked *asked = calloc(list->count, sizeof(*asked));
     bool done = asked != NULL;
@@ -188,7 +188,7 @@ bool cw_top_queues(const struct cw_watch_list *list)
     for (size_t i = 0; i < list->count; i++) {
         done = done && asked[i].fd >= 0;
     }
-    for (unsigned waited = 0; take_answers(list, asked, &all) > 0 && waited < PATIENCE_MS; waited += LOOK_MS) {
+    for (unsigned waited = 0; take_answers(list, asked, &all) > 0 && waited < PATIENCE_MS; waited += POLL_MS) {
         nanosleep(&pause, NULL);
     }
     for (size_t i = 0; i < list->count; i++) {
