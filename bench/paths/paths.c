@@ -144,7 +144,7 @@ static void tag_probe_step(void)
     }
 }
 
-/* Nothing is owed to anybody. */
+/* Nothing is left to acknowledge. */
 static void flush_step(void)
 {
     static const ucp_request_param_t none = {.op_attr_mask = 0};

@@ -26,7 +26,7 @@
 #include "tag/tag.h"
 #include "wire/packet.h"
 
-static void receives_ran_dry(void *owner)
+static void receives_ran_out(void *owner)
 {
     cw_count(owner, CW_COUNT_RECEIVES_DRY, 1);
 }
@@ -46,7 +46,7 @@ static const struct cw_upcalls upcalls = {
     .consume_id = CW_PACKET_TAG_EAGER,
     .consume = cw_tag_consume,
     .finish = cw_tag_finish_consumed,
-    .dry = receives_ran_dry,
+    .receives_ran_out = receives_ran_out,
 };
 
 /* The state of all operations in a worker, in one piece of memory. */

@@ -2,7 +2,7 @@
 /*
  * The datatype cursors of msg/datatype.h. A datatype handle has its class in the low three bits. The handle of a
  * generic type is the address of a struct cw_dt_generic, which malloc aligns well enough to leave these bits free; the
- * handle of device memory is the address of a struct cw_dt_device in the same way. If a read of device memory fails,
+ * handle of device memory is the address of a struct cw_dt_device likewise. If a read of device memory fails,
  * the cursor yields zeros and logs the error.
  */
 #include "msg/datatype.h"

@@ -125,7 +125,7 @@ struct cw_upcalls {
     /* Completes what `consume` has started. Returns the number of packets. */
     unsigned (*finish)(void *owner);
     /* The interface ran out of receive buffers, so peers may have had to resend packets. NULL: not counted. */
-    void (*dry)(void *owner);
+    void (*receives_ran_out)(void *owner);
 };
 
 struct cw_iface_params {

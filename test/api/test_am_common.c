@@ -115,7 +115,7 @@ static void note_message(struct cw_am_sink *sink, const void *header, size_t hea
     sink->attr = param->recv_attr;
     sink->reply_ep = param->reply_ep;
     sink->lent = data;
-    sink->kept = false;
+    sink->retained = false;
     assert_int_equal(param->recv_attr & ~(uint64_t)CW_AM_ATTR_ALL, 0);
     if ((param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) == 0) {
         assert_null(param->reply_ep); /* AMR-11 */
@@ -134,7 +134,7 @@ ucs_status_t cw_am_handler(void *arg, const void *header, size_t header_length, 
 
     note_message(sink, header, header_length, data, length, param);
     if (sink->action == CW_AM_KEEP && (param->recv_attr & lent) != 0) {
-        sink->kept = true;
+        sink->retained = true;
         answer = UCS_INPROGRESS;
     } else if (sink->action == CW_AM_FETCH || (sink->action == CW_AM_TAKE && cw_am_is_rndv(sink))) {
         sink->data = cw_buffer_new(sink->exact_room ? sink->room : length);
@@ -197,14 +197,14 @@ ucs_status_t cw_am_pass(struct cw_pair *pair, struct cw_am_sink *sink, unsigned 
             cw_pattern_check(sink->data.data, length, header_length + 7);
         }
         cw_buffer_check(&sink->data);
-    } else if (sink->kept && !cw_am_is_rndv(sink)) {
+    } else if (sink->retained && !cw_am_is_rndv(sink)) {
         cw_pattern_check(sink->lent, length, header_length + 7);
-    } else if (sink->action == CW_AM_TAKE || (sink->action == CW_AM_KEEP && !sink->kept)) {
+    } else if (sink->action == CW_AM_TAKE || (sink->action == CW_AM_KEEP && !sink->retained)) {
         cw_pattern_check(sink->data.data, length, header_length + 7);
     }
-    if (sink->kept) {
+    if (sink->retained) {
         ucp_am_data_release(sink->worker, sink->lent);
-        sink->kept = false;
+        sink->retained = false;
     }
     status = cw_op_wait(pair, &send, "send");
     cw_buffer_free(&header);

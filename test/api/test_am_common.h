@@ -42,7 +42,7 @@ struct cw_am_sink {
     uint64_t attr;
     ucp_ep_h reply_ep;
     void *lent;
-    bool kept;
+    bool retained;
     struct cw_op fetch;
     size_t fetched; /* from RECV_INFO or the callback */
 };

@@ -145,7 +145,7 @@ static void close_inside(struct cw_am_sink *sink)
 }
 
 /* Data that was kept stays, and what was announced is fetched, or ends with an error: never both, never neither. */
-static void use_kept(struct cw_pair *pair, struct cw_am_sink *sink, size_t length, bool fetches)
+static void use_retained(struct cw_pair *pair, struct cw_am_sink *sink, size_t length, bool fetches)
 {
     struct cw_buffer in = cw_buffer_new(length);
     struct cw_op fetch = {0};
@@ -166,7 +166,7 @@ static void use_kept(struct cw_pair *pair, struct cw_am_sink *sink, size_t lengt
     } else {
         ucp_am_data_release(sink->worker, sink->lent);
     }
-    sink->kept = false;
+    sink->retained = false;
     cw_buffer_free(&in);
 }
 
@@ -199,8 +199,8 @@ static void message_that_closes(struct cw_pair *pair, enum cw_am_action action, 
         status = cw_op_wait(pair, &closer.reply, "answer before the close");
         assert_true(status == UCS_OK || closer.force);
     }
-    if (sink->kept) {
-        use_kept(pair, sink, length, how & 4);
+    if (sink->retained) {
+        use_retained(pair, sink, length, how & 4);
     } else if (action == CW_AM_FETCH || (action == CW_AM_TAKE && cw_am_is_rndv(sink))) {
         status = cw_op_wait(pair, &sink->fetch, "fetch before the close");
         assert_true(status == UCS_OK || (closer.force && cw_am_is_rndv(sink)));

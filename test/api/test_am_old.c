@@ -138,7 +138,7 @@ API_TEST(test_amd2_reply_endpoint)
     free(back.data);
 }
 
-API_TEST(test_amd2_kept_data)
+API_TEST(test_amd2_retained_data)
 {
     struct old_sink sink = {.keep = true};
 

@@ -33,26 +33,26 @@ static void finish_message(struct cw_pair *pair, struct cw_am_sink *sink, const 
     cw_buffer_check(&sink->data);
 }
 
-/* OPA-14, OPA-15, R1: wishes for the send; with each the message comes whole. */
-API_TEST(test_opa14_wishes)
+/* OPA-14, OPA-15, R1: flags of the send; with each the message comes whole. */
+API_TEST(test_opa14_flags)
 {
-    static const uint64_t wishes[] = {0, UCP_OP_ATTR_FLAG_NO_IMM_CMPL, UCP_OP_ATTR_FLAG_FAST_CMPL,
-                                      UCP_OP_ATTR_FLAG_MULTI_SEND, UINT64_C(1) << 29};
+    static const uint64_t flags[] = {0, UCP_OP_ATTR_FLAG_NO_IMM_CMPL, UCP_OP_ATTR_FLAG_FAST_CMPL,
+                                     UCP_OP_ATTR_FLAG_MULTI_SEND, UINT64_C(1) << 29};
     struct cw_am_sink *sink = open_with_sink(pair, CW_AM_TAKE, 0);
     int calls = 0;
 
     for (int i = 0; i < 5 * SIZES * PROTOCOLS; i++) {
-        uint64_t wish = wishes[i % 5];
+        uint64_t flag = flags[i % 5];
         size_t length = sizes[i / 5 % SIZES];
         struct cw_buffer out = cw_buffer_new(length);
         struct cw_op send = {0};
         ucp_request_param_t param = cw_param_send(&send);
 
         cw_pattern_fill(out.data, length, length);
-        param.op_attr_mask |= wish | UCP_OP_ATTR_FIELD_FLAGS;
+        param.op_attr_mask |= flag | UCP_OP_ATTR_FIELD_FLAGS;
         param.flags = protocols[i / 5 / SIZES];
         cw_op_started(&send, ucp_am_send_nbx(pair->tx->ep, ID, "h", 1, out.data, length, &param));
-        if (wish == UCP_OP_ATTR_FLAG_NO_IMM_CMPL) {
+        if (flag == UCP_OP_ATTR_FLAG_NO_IMM_CMPL) {
             assert_true(UCS_PTR_IS_PTR(send.result));
         } else if (!cw_test_reference()) {
             assert_int_equal(send.calls_inside, 0); /* R1 */
@@ -186,7 +186,7 @@ API_TEST(test_req20_free_before_completion)
     cw_am_send(&last, pair->tx->ep, ID, NULL, 0, "x", 1, UCP_AM_SEND_FLAG_EAGER);
     cw_am_wait(pair, sink, COUNT + 1);
     assert_int_equal(cw_op_wait(pair, &last, "send"), UCS_OK);
-    if (sink->kept) {
+    if (sink->retained) {
         ucp_am_data_release(pair->rx->worker, sink->lent);
     }
     cw_pair_settle(pair);

@@ -193,7 +193,7 @@ static void put_aside(struct cw_am_sink *sink)
 {
     struct hoard *hoard = sink->then_arg;
 
-    assert_true(sink->kept);
+    assert_true(sink->retained);
     hoard->lent[hoard->count++] = sink->lent;
 }
 
@@ -456,7 +456,7 @@ API_TEST(test_amr30_fetch_of_eager_data_later)
         cw_am_wait(pair, sink, i - 2);
         assert_int_equal(cw_op_wait(pair, &send, "send"), UCS_OK);
         cw_pair_settle(pair);
-        assert_true(sink->kept);
+        assert_true(sink->retained);
         cw_am_fetch(&fetch, &fetched, pair->rx->worker, sink->lent, in.data, room, 0);
         if (room < length) {
             assert_int_equal(cw_op_wait(pair, &fetch, "fetch"), UCS_ERR_MESSAGE_TRUNCATED);

@@ -144,7 +144,7 @@ static void late_fetch(struct cw_am_sink *sink)
     store->stored = ucp_am_recv_data_nbx(sink->worker, sink->lent, sink->data.data, sink->data.length, &param);
     assert_true(UCS_PTR_IS_PTR(store->stored));
     assert_int_equal(ucp_request_check_status(store->stored), UCS_INPROGRESS);
-    sink->kept = false;
+    sink->retained = false;
 }
 
 /* Rooms of a receive for a message: all of it, more, and, which fails or drops, less and nothing. */

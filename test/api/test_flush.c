@@ -128,7 +128,8 @@ static void flush_worker(struct cw_pair *pair)
     assert_int_equal(cw_pair_wait(pair, ucp_worker_flush_nbx(pair->tx->worker, &param), "flush of the worker"), UCS_OK);
 }
 
-/* FLU-4: the worker forgets endpoints that owe nothing. One operation makes it look there again, whatever it is. */
+/* FLU-4: the worker takes endpoints without work from its flush list. One operation makes it look there again, whatever
+ * it is. */
 API_TEST(test_flu4_after_nothing)
 {
     enum { SENDS = 400, SIZE = 4000 };

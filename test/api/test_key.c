@@ -429,7 +429,7 @@ static const unsigned char unauth[][40] = {
     {0x0b, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x0c, 0x14, 0, 0x5d, 0x01, 0, 0xd0, 0x6b, 0x65, 0x68, 0x7f},
 };
 
-API_TEST(test_key5_strangers)
+API_TEST(test_key5_foreign_keys)
 {
     unsigned char blob[CW_BLOB_MAX];
     uint64_t random = 1;

@@ -56,17 +56,17 @@ static void check_registered(ucp_context_h context, void *address, size_t length
 {
     ucp_mem_h memh = cw_mem_map(context, address, length, 0);
     ucp_mem_attr_t attr = cw_mem_query(memh);
-    uintptr_t from = (uintptr_t)attr.address, wish = (uintptr_t)address;
+    uintptr_t from = (uintptr_t)attr.address, hint = (uintptr_t)address;
     void *blob = NULL;
     size_t size = 0;
 
-    assert_true(from <= wish && wish - from < CW_PAGE); /* R18 */
-    assert_true(attr.length >= length && from + attr.length >= wish + length);
+    assert_true(from <= hint && hint - from < CW_PAGE); /* R18 */
+    assert_true(attr.length >= length && from + attr.length >= hint + length);
     assert_int_equal(attr.mem_type, UCS_MEMORY_TYPE_HOST);
     assert_int_equal(ucp_rkey_pack(context, memh, &blob, &size), UCS_OK);
     ucp_rkey_buffer_release(blob);
     cw_mem_unmap(context, memh);
-    assert_true(is_mapped((void *)(wish / CW_PAGE * CW_PAGE))); /* MEM-12 */
+    assert_true(is_mapped((void *)(hint / CW_PAGE * CW_PAGE))); /* MEM-12 */
 }
 
 API_TEST(test_mem2_all_sorts_of_memory)
@@ -176,7 +176,7 @@ API_TEST(test_mem5_allocate)
     cw_pair_close(pair);
 }
 
-API_TEST(test_mem6_wishes_and_orders)
+API_TEST(test_mem6_hints_and_fixed_addresses)
 {
     ucp_mem_map_params_t params;
     ucs_status_t status;
@@ -185,7 +185,7 @@ API_TEST(test_mem6_wishes_and_orders)
     char byte, *room;
 
     cw_pair_open(pair, &plain);
-    memh = cw_mem_map(pair->tx->context, &byte, 5000, UCP_MEM_MAP_ALLOCATE); /* a wish; it is occupied */
+    memh = cw_mem_map(pair->tx->context, &byte, 5000, UCP_MEM_MAP_ALLOCATE); /* a hint; it is occupied */
     attr = cw_mem_query(memh);
     memset(attr.address, 1, 5000);
     cw_mem_unmap(pair->tx->context, memh);

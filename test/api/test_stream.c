@@ -327,12 +327,12 @@ API_TEST(test_str11_recv_data)
 }
 
 /* Memory that is used again: data stay as they are until they are released, however many the program has. */
-API_TEST(test_str11_long_data_kept)
+API_TEST(test_str11_long_data_retained)
 {
-    enum { LENGTH = 600000, KEPT = 20, ROUNDS = 3 };
+    enum { LENGTH = 600000, RETAINED = 20, ROUNDS = 3 };
     struct cw_buffer out = cw_buffer_new(LENGTH);
-    size_t got, length = 0, count = 0, at[KEPT], lengths[KEPT];
-    void *kept[KEPT] = {NULL}, *data;
+    size_t got, length = 0, count = 0, at[RETAINED], lengths[RETAINED];
+    void *retained[RETAINED] = {NULL}, *data;
 
     cw_pair_open(pair, &stream_config);
     cw_pattern_fill(out.data, LENGTH, 1);
@@ -348,12 +348,12 @@ API_TEST(test_str11_long_data_kept)
             if (data == NULL) {
                 continue;
             }
-            size_t slot = count++ * 7 % KEPT;
-            if (kept[slot] != NULL) {
-                assert_memory_equal(kept[slot], (char *)out.data + at[slot], lengths[slot]);
-                ucp_stream_data_release(pair->rx->ep, kept[slot]);
+            size_t slot = count++ * 7 % RETAINED;
+            if (retained[slot] != NULL) {
+                assert_memory_equal(retained[slot], (char *)out.data + at[slot], lengths[slot]);
+                ucp_stream_data_release(pair->rx->ep, retained[slot]);
             }
-            kept[slot] = data;
+            retained[slot] = data;
             at[slot] = got;
             lengths[slot] = length;
             got += length;
@@ -361,10 +361,10 @@ API_TEST(test_str11_long_data_kept)
         assert_int_equal(got, LENGTH);
         assert_int_equal(cw_pair_wait(pair, sent, "stream send"), UCS_OK);
     }
-    for (size_t slot = 0; slot < KEPT; slot++) {
-        if (kept[slot] != NULL) {
-            assert_memory_equal(kept[slot], (char *)out.data + at[slot], lengths[slot]);
-            ucp_stream_data_release(pair->rx->ep, kept[slot]);
+    for (size_t slot = 0; slot < RETAINED; slot++) {
+        if (retained[slot] != NULL) {
+            assert_memory_equal(retained[slot], (char *)out.data + at[slot], lengths[slot]);
+            ucp_stream_data_release(pair->rx->ep, retained[slot]);
         }
     }
     cw_buffer_free(&out);

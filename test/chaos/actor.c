@@ -154,7 +154,7 @@ bool actor_step(struct actor *actor, int sleep_ms)
     return status == UCS_OK && poll(&(struct pollfd){.fd = actor->efd, .events = POLLIN}, 1, sleep_ms) == 0;
 }
 
-static void greet_wait(struct actor *actor, ucs_status_ptr_t request)
+static void handshake_wait(struct actor *actor, ucs_status_ptr_t request)
 {
     double end = cw_now_s() + CW_BOUND_S;
     ucs_status_t status = UCS_PTR_RAW_STATUS(request);
@@ -171,7 +171,7 @@ static void greet_wait(struct actor *actor, ucs_status_ptr_t request)
     }
 }
 
-void actor_greet(struct actor *actor, struct actor_peer *peer, bool first)
+void actor_handshake(struct actor *actor, struct actor_peer *peer, bool first)
 {
     static const size_t lengths[] = {8, 3000, 200000};
     ucp_request_param_t param = {.op_attr_mask = 0};
@@ -183,10 +183,10 @@ void actor_greet(struct actor *actor, struct actor_peer *peer, bool first)
     for (int i = 0; i < 3; i++) {
         for (int turn = 0; turn < 2; turn++) {
             if ((turn == 0) == first) {
-                greet_wait(actor, ucp_tag_send_nbx(peer->ep, pattern + i, lengths[i], tag, &param));
+                handshake_wait(actor, ucp_tag_send_nbx(peer->ep, pattern + i, lengths[i], tag, &param));
             } else {
                 memset(in, 0, lengths[i]);
-                greet_wait(actor, ucp_tag_recv_nbx(actor->worker, in, lengths[i], tag, UINT64_MAX, &param));
+                handshake_wait(actor, ucp_tag_recv_nbx(actor->worker, in, lengths[i], tag, UINT64_MAX, &param));
                 cw_check(memcmp(in, pattern + i, lengths[i]) == 0);
             }
         }

@@ -14,7 +14,7 @@
 enum {
     ACTOR_PEERS = 2,
     ACTOR_OPS = 96,             /* at a time, per peer */
-    ACTOR_KEPT = 16,            /* data of active messages that were not released yet */
+    ACTOR_RETAINED = 16,            /* data of active messages that were not released yet */
     ACTOR_REGION = 1 << 20,
     ACTOR_MOST = 2 << 20        /* bytes of the longest message */
 };
@@ -76,7 +76,7 @@ struct actor_peer {
     struct actor_op ops[ACTOR_OPS];
 };
 
-struct actor_kept {
+struct actor_retained {
     void *desc;
     size_t length;
     size_t offset;
@@ -97,7 +97,7 @@ struct actor {
     void *heap;
     struct actor_peer peers[ACTOR_PEERS];
     struct actor_op flushes[4]; /* of the worker */
-    struct actor_kept kept[ACTOR_KEPT];
+    struct actor_retained retained[ACTOR_RETAINED];
     unsigned long counts[ACTOR_KINDS];
 };
 
@@ -115,7 +115,7 @@ void actor_close(struct actor *actor);
  * a process that is killed before the endpoint is made, or 0. */
 bool actor_connect(struct actor *actor, struct actor_peer *peer, uint32_t id, int fd, pid_t doomed);
 /* Messages there and back, short and long, compared. first: who begins. */
-void actor_greet(struct actor *actor, struct actor_peer *peer, bool first);
+void actor_handshake(struct actor *actor, struct actor_peer *peer, bool first);
 
 /* Starts one operation of that kind. UCS_OK: it ended at once, or there was nothing to do. UCS_INPROGRESS; or how
  * starting failed. */

@@ -300,11 +300,11 @@ static ucs_status_t am_send(struct actor_peer *peer, struct actor_op *op, ucp_re
     return started(peer, op, ucp_am_send_nbx(ep, AM_ID, &header, header_length, data, count, param));
 }
 
-static ucs_status_t keep(const struct actor_kept *kept)
+static ucs_status_t keep(const struct actor_retained *retained)
 {
-    for (int i = 0; i < ACTOR_KEPT; i++) {
-        if (self->kept[i].desc == NULL) {
-            self->kept[i] = *kept;
+    for (int i = 0; i < ACTOR_RETAINED; i++) {
+        if (self->retained[i].desc == NULL) {
+            self->retained[i] = *retained;
             return UCS_INPROGRESS;
         }
     }
@@ -314,29 +314,29 @@ static ucs_status_t keep(const struct actor_kept *kept)
 static ucs_status_t am_came(void *arg, const void *header, size_t header_length, void *data, size_t length,
                             const ucp_am_recv_param_t *param)
 {
-    struct actor_kept kept = {.desc = data, .length = length};
+    struct actor_retained retained = {.desc = data, .length = length};
     struct am_header head;
 
     (void)arg;
     cw_check(header_length >= 8 && header_length <= sizeof(head));
     memcpy(&head, header, header_length);
     cw_check(head.offset < OFFSETS);
-    kept.id = head.id;
-    kept.offset = head.offset;
-    kept.announced = param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV;
+    retained.id = head.id;
+    retained.offset = head.offset;
+    retained.announced = param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV;
     for (int i = 0; i < ACTOR_PEERS; i++) {
         if ((param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) && self->peers[i].id == head.id &&
             self->peers[i].ep != NULL) {
             self->peers[i].reply_ep = param->reply_ep;
         }
     }
-    if (kept.announced) {
-        return cw_one_in(&self->random, 8) ? UCS_OK : keep(&kept);
+    if (retained.announced) {
+        return cw_one_in(&self->random, 8) ? UCS_OK : keep(&retained);
     }
     if (memcmp(data, pattern + head.offset, length) != 0) {
         cw_fail("wrong data came by an active message of %zu bytes", length);
     }
-    return (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) && cw_one_in(&self->random, 4) ? keep(&kept) : UCS_OK;
+    return (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) && cw_one_in(&self->random, 4) ? keep(&retained) : UCS_OK;
 }
 
 void actor_ops_open(struct actor *actor)
@@ -350,15 +350,15 @@ void actor_ops_open(struct actor *actor)
 }
 
 /* Of this peer, or of a peer that is no more. */
-static struct actor_kept *find_kept(uint32_t id)
+static struct actor_retained *find_retained(uint32_t id)
 {
-    size_t from = cw_random_below(&self->random, ACTOR_KEPT);
+    size_t from = cw_random_below(&self->random, ACTOR_RETAINED);
 
-    for (size_t i = 0; i < ACTOR_KEPT; i++) {
-        struct actor_kept *kept = &self->kept[(from + i) % ACTOR_KEPT];
+    for (size_t i = 0; i < ACTOR_RETAINED; i++) {
+        struct actor_retained *retained = &self->retained[(from + i) % ACTOR_RETAINED];
 
-        if (kept->desc != NULL && kept->id == id) {
-            return kept;
+        if (retained->desc != NULL && retained->id == id) {
+            return retained;
         }
     }
     return NULL;
@@ -366,23 +366,23 @@ static struct actor_kept *find_kept(uint32_t id)
 
 static ucs_status_t am_recv(struct actor_peer *peer, struct actor_op *op, ucp_request_param_t *param)
 {
-    struct actor_kept *kept = find_kept(peer->id);
-    void *desc = kept == NULL ? NULL : kept->desc;
+    struct actor_retained *retained = find_retained(peer->id);
+    void *desc = retained == NULL ? NULL : retained->desc;
 
-    if (kept == NULL || !kept->announced || cw_one_in(&self->random, 5)) {
+    if (retained == NULL || !retained->announced || cw_one_in(&self->random, 5)) {
         free_op(op);
-        if (kept != NULL) {
-            cw_check(kept->announced || memcmp(desc, pattern + kept->offset, kept->length) == 0);
-            kept->desc = NULL;
+        if (retained != NULL) {
+            cw_check(retained->announced || memcmp(desc, pattern + retained->offset, retained->length) == 0);
+            retained->desc = NULL;
             ucp_am_data_release(self->worker, desc);
         }
         return UCS_OK;
     }
-    op->length = kept->length;
-    op->buffer = malloc(kept->length + 1);
-    op->tag = kept->offset;
+    op->length = retained->length;
+    op->buffer = malloc(retained->length + 1);
+    op->tag = retained->offset;
     cw_check(op->buffer != NULL);
-    kept->desc = NULL;
+    retained->desc = NULL;
     param->op_attr_mask |= UCP_OP_ATTR_FIELD_RECV_INFO;
     param->cb.recv_am = bytes_received;
     param->recv_info.length = &op->info.came;
@@ -584,13 +584,14 @@ void actor_drain(struct actor *actor, struct actor_peer *peer)
     struct actor_op *op;
     bool found = true;
 
-    for (int i = 0; i < ACTOR_KEPT; i++) {
-        struct actor_kept *kept = &actor->kept[i];
+    for (int i = 0; i < ACTOR_RETAINED; i++) {
+        struct actor_retained *retained = &actor->retained[i];
 
-        if (kept->desc != NULL && kept->id == peer->id) {
-            cw_check(kept->announced || memcmp(kept->desc, pattern + kept->offset, kept->length) == 0); /* ERR-10 */
-            ucp_am_data_release(actor->worker, kept->desc);
-            kept->desc = NULL;
+        if (retained->desc != NULL && retained->id == peer->id) {
+            cw_check(retained->announced ||
+                     memcmp(retained->desc, pattern + retained->offset, retained->length) == 0); /* ERR-10 */
+            ucp_am_data_release(actor->worker, retained->desc);
+            retained->desc = NULL;
         }
     }
     while (found) {

@@ -39,7 +39,7 @@ static const char *const ending_names[ENDINGS] = {"killed",
                                                   "killed, with nothing sent",
                                                   "killed before the endpoint was made"};
 
-enum manner { LIVELY, LAZY, DEAF, MANNERS };
+enum manner { LIVELY, LAZY, STALLED, MANNERS };
 
 struct script {
     uint64_t seed;
@@ -113,7 +113,7 @@ static void live(struct actor *actor, const struct script *script)
         actor_act(actor);
         if (script->manner == LAZY && !cw_one_in(&actor->random, 4)) {
             usleep((useconds_t)cw_random_below(&actor->random, 500));
-        } else if (script->manner == DEAF) {
+        } else if (script->manner == STALLED) {
             usleep(1000);
         } else {
             actor_step(actor, 1);
@@ -138,7 +138,7 @@ static int victim_run(int fd, const char *argument)
     actor_open(&actor, seed, script.sleeps);
     if (actor_connect(&actor, &actor.peers[0], script.id, fd, 0)) {
         if (!script.early) {
-            actor_greet(&actor, &actor.peers[0], false);
+            actor_handshake(&actor, &actor.peers[0], false);
         }
         actor.kinds = script.kinds;
         live(&actor, &script);
@@ -262,8 +262,9 @@ static void still_waits(const struct actor_peer *peer, const struct victim *vict
 {
     actor_print_pending(peer);
     cw_fail("peer %s%s (%s, %s): %s after %.1f s; handler calls: %d", ending_names[victim->ending],
-               victim->script.early ? " while connecting" : "", victim->script.manner == DEAF ? "deaf" : "not deaf",
-               victim->script.sleeps ? "sleeping" : "spinning", what, cw_now_s() - victim->dead_at, peer->failures);
+            victim->script.early ? " while connecting" : "",
+            victim->script.manner == STALLED ? "stalled" : "not stalled",
+            victim->script.sleeps ? "sleeping" : "spinning", what, cw_now_s() - victim->dead_at, peer->failures);
 }
 
 static void await_end(struct actor *actor, struct actor_peer *peer, struct victim *victim)
@@ -365,7 +366,7 @@ static void check_unharmed(struct actor *actor, struct actor_peer *peer, const s
         return;
     }
     cw_check(peer->failures == 0);
-    if (victim->script.manner != DEAF) {
+    if (victim->script.manner != STALLED) {
         ucp_request_param_t param = {.op_attr_mask = 0};
         ucs_status_ptr_t request = ucp_get_nbx(peer->ep, bytes, 4, peer->addresses[1], peer->keys[1], &param);
 
@@ -427,7 +428,7 @@ static void one_round(struct actor *actor)
     }
     for (int i = 0; i < count; i++) {
         if (!victims[i].script.early) {
-            actor_greet(actor, &actor->peers[i], true);
+            actor_handshake(actor, &actor->peers[i], true);
         }
         if (!is_quiet(&victims[i])) { /* else the endpoint has to see to it by itself */
             (void)actor_start(actor, &actor->peers[i], ACTOR_TAG_SEND);

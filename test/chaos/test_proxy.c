@@ -196,9 +196,9 @@ static void proxy_round(struct proxy *proxy)
 
     for (int i = 0; i < count; i++) {
         for (int k = 0; k < 2; k++) {
-            bool deaf = proxy->pipes[i].ended[k] && !(proxy->damage == HALF && proxy->done);
+            bool rx_eof = proxy->pipes[i].ended[k] && !(proxy->damage == HALF && proxy->done);
 
-            items[1 + 2 * i + k] = (struct pollfd){.fd = deaf ? -1 : proxy->pipes[i].fds[k], .events = POLLIN};
+            items[1 + 2 * i + k] = (struct pollfd){.fd = rx_eof ? -1 : proxy->pipes[i].fds[k], .events = POLLIN};
         }
     }
     if (poll(items, 1 + 2 * (nfds_t)count, 20) <= 0) {

@@ -259,7 +259,7 @@ static void wrong_memory(void)
     }
 }
 
-/* A connection whose end would take a while: bytes that nobody takes, and the wish to wait for them. */
+/* A connection whose end would take a while: bytes that nobody takes, and the request to wait for them. */
 static int slow_to_close(int listener)
 {
     const struct linger wait = {.l_onoff = 1, .l_linger = 6};
@@ -566,7 +566,7 @@ CHILD_TEST(test_counters)
 
 /* Wants to be woken before each packet and takes none of the bytes that wake it: there is no room for more of them
  * soon, and the server goes on. */
-CHILD_TEST(test_deaf)
+CHILD_TEST(test_reads_no_wake_up)
 {
     enum { ANSWERS = 3000 };
     struct cw_wire_tag_sync header = {.tag = htole64(0x777), .sync_id = htole64(1)};

@@ -33,7 +33,7 @@ POINTERS = {
 STOPS = {
     "cw_lock_enter": "workers of several threads only: behind worker->mt",
     "cw_lock_leave": "workers of several threads only: behind worker->mt",
-    "send_fast_locked": "likewise: nothing is in worker->quick",
+    "send_fast_locked": "likewise: worker->fast_features is 0",
     "cw_log_emit": "logs a fault",
     "cw_log_emit_limited": "logs a fault",
     "cw_call_check_buffer": "arguments that need a check: memory handles and types",

@@ -238,7 +238,7 @@ static void ask_flush(const struct cw_end *end, const struct flush *flush)
     if (subject->flush != NULL) {
         cw_check(subject->has_unsent == NULL || subject->has_unsent(end->conn->iface) ||
                  subject->flush(end->conn, NULL) != UCS_INPROGRESS,
-                 "a flush would wait, and the interface owes nothing");
+                 "a flush would wait, and the interface is flushed");
         cw_check((flush->status == UCS_OK && !flush->calls) ||
                  subject->flush(end->conn, NULL) == UCS_INPROGRESS || flush->done,
                  "a flush waits, and the question whether it would says no");
@@ -287,7 +287,7 @@ RIG_TEST(test_flush)
     cw_check(flush.calls <= 1 && second.calls <= 1, "the completion of a flush came twice");
     cw_check(cw_subject.transport->packets->has_unsent == NULL ||
                  !cw_subject.transport->packets->has_unsent(one->conn->iface),
-             "everything came, and the interface owes something");
+             "everything came, and the interface is not flushed");
     cw_check(seen.next == sent.next, "%llu packets were flushed, %llu came", (unsigned long long)sent.next,
              (unsigned long long)seen.next);
 }

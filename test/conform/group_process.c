@@ -375,7 +375,7 @@ RIG_TEST(test_kill_in_traffic)
     }
 }
 
-static void role_deaf(struct cw_rig *rig, int fd)
+static void role_stalled(struct cw_rig *rig, int fd)
 {
     char byte;
 
@@ -388,7 +388,7 @@ static void role_deaf(struct cw_rig *rig, int fd)
 /* The listener is killed before it ever checked the dial. */
 RIG_TEST(test_kill_before_accept)
 {
-    struct child child = start(rig, role_deaf);
+    struct child child = start(rig, role_stalled);
     struct cw_end *end = dial_child(rig, &child);
     int i;
 
@@ -404,7 +404,7 @@ RIG_TEST(test_kill_before_accept)
 
 RIG_TEST(test_dial_after_kill)
 {
-    struct child child = start(rig, role_deaf);
+    struct child child = start(rig, role_stalled);
     struct cw_bytes hello = cw_bytes_unique(16);
     struct cw_side remote;
     const char *why;

@@ -100,7 +100,7 @@ static void give_back_all(struct cw_iface *iface)
     }
 }
 
-RIG_TEST(test_a_kept_packet_stays)
+RIG_TEST(test_a_retained_packet_stays)
 {
     struct cw_end *one, *other;
 

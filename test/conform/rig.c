@@ -195,12 +195,12 @@ static void on_closed(struct cw_conn *conn, ucs_status_t status)
     }
 }
 
-static void on_dry(void *owner)
+static void on_receives_ran_out(void *owner)
 {
     struct cw_side *side = owner;
 
-    cw_check(inside_progress, "dry is reported outside of progress");
-    side->dry++;
+    cw_check(inside_progress, "the end of receives is reported outside of progress");
+    side->receives_ran_out++;
 }
 
 static const struct cw_upcalls upcalls = {.packet = on_packet,
@@ -210,7 +210,7 @@ static const struct cw_upcalls upcalls = {.packet = on_packet,
                                           .placed = on_placed,
                                           .space = on_room,
                                           .closed = on_closed,
-                                          .dry = on_dry};
+                                          .receives_ran_out = on_receives_ran_out};
 
 void cw_rig_allow_peer_memory(int allow)
 {

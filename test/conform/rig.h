@@ -24,7 +24,7 @@
 
 enum cw_subject_traits {
     CW_SUBJECT_PROCESSES = 1,  /* reaches other processes of this machine */
-    CW_SUBJECT_DIALS_OUT = 2,  /* a damaged address may name a stranger's machine: such addresses are not dialled */
+    CW_SUBJECT_DIALS_OUT = 2,  /* a damaged address may name a machine of others: such addresses are not dialled */
     CW_SUBJECT_NEEDS_WATCH = 8, /* an idle connection notices a peer's death only if it is watched, and as a silence */
     CW_SUBJECT_CHANCE = 4      /* copies to and from the peer's memory fail by chance */
 };
@@ -89,7 +89,7 @@ struct cw_side {
     void (*on_accept)(struct cw_end *end);
     unsigned accepted;                 /* accept upcalls */
     unsigned upcalls;
-    unsigned dry;                      /* times that receives ran out */
+    unsigned receives_ran_out;                      /* times that receives ran out */
     struct cw_end *last_accepted;
     size_t reply_max;                  /* *reply_length on entry of the last accept */
 };

@@ -24,7 +24,7 @@ static void setup(void)
     knobs.rdma = 1;
     knobs.max_access = 1000 + next_seed * 77 % 70000;
     knobs.all_atomics = next_seed % 2 == 0;
-    knobs.chance[CW_SIM_DRY] = (next_seed % 3) * 20000;
+    knobs.chance[CW_SIM_NO_RECEIVES] = (next_seed % 3) * 20000;
     world = cw_sim_world_new(next_seed++, &knobs);
 }
 

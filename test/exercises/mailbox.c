@@ -76,7 +76,7 @@ static ucs_status_t dial(struct cw_iface *super, const void *address, size_t add
 }
 
 /* The box is full of the hello meanwhile, so what the core sends inside `accept` comes behind `opened`. */
-static void greet(struct mailbox_conn *dialler)
+static void send_hello(struct mailbox_conn *dialler)
 {
     struct mailbox_conn *acceptor = conn_new(dialler->super.iface, dialler, NULL);
     struct cw_conn *super = (acceptor != NULL) ? &acceptor->super : NULL;
@@ -115,7 +115,7 @@ static unsigned progress(struct cw_iface *super)
     super->woken = 0;
     for (conn = iface_of(super)->conns; conn != NULL; conn = conn->next) {
         if (conn->full && conn->state == DIALLED) {
-            greet(conn);
+            send_hello(conn);
         } else if (conn->full) {
             super->upcalls->packet(&conn->super, conn->id, conn->box, conn->length);
         } else if (conn->state == OPEN && conn->peer == NULL) {

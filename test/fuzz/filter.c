@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Strangers at workers that protect their TCP connections: by checksums, by a secret, by TLS. The first byte chooses
- * the worker, the rest is a row of kind, id, length, bytes: raw ones, messages of the agreement, records. Nobody
- * becomes a peer where a secret is demanded.
+ * Unauthenticated peers of workers that protect their TCP connections: by checksums, by a secret, by TLS. The first
+ * byte chooses the worker, the rest is a row of kind, id, length, bytes: raw ones, messages of the agreement, records.
+ * Nobody becomes a peer where a secret is demanded.
  */
 #define _GNU_SOURCE
 #include "fuzz.h"

@@ -258,7 +258,7 @@ static void any_packet(struct input *input)
     input->size -= length;
 }
 
-static void use_kept(struct input *input)
+static void use_retained(struct input *input)
 {
     unsigned i = take(input);
     void *data;
@@ -306,7 +306,7 @@ static void step(struct input *input)
         use_stream(input);
         break;
     case 8:
-        use_kept(input);
+        use_retained(input);
         break;
     case 9:
         any_packet(input);
@@ -336,7 +336,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         (void)ucp_worker_progress(worker);
     }
     while (num_retained > 0) {
-        use_kept(&(struct input){data, size});
+        use_retained(&(struct input){data, size});
     }
     for (i = 0; i < num_requests; i++) {
         fuzz_wait(worker, requests[i], MAX_ROUNDS);

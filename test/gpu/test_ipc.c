@@ -49,7 +49,7 @@ void __wrap_cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, siz
     __real_cw_op_packet(conn, id, &packet, sizeof(packet));
 }
 
-static int is_near(void)
+static int is_one_host(void)
 {
     return cw_test_tls_has("shm") || cw_test_self_only();
 }
@@ -93,7 +93,7 @@ static void one_copy(struct cw_pair *pair, const char *from, char *to, uint64_t 
     assert_int_equal(move(pair, from, to, &sent), UCS_OK);
     assert_int_equal(sent, UCS_OK);
     check(to, seed);
-    if (is_near()) {
+    if (is_one_host()) {
         assert_int_equal(standin_calls("cuMemcpyAsync") - copies, 1);
         assert_int_equal(names, 1);
     } else {
@@ -180,7 +180,7 @@ API_TEST_WITH(test_puts_and_gets, setup, teardown)
             cw_pair_wait(pair, ucp_get_nbx(pair->tx->ep, back, LENGTH, (uintptr_t)there, rkey, &param), "a get"),
             UCS_OK);
         check(back, turn);
-        if (is_near()) {
+        if (is_one_host()) {
             assert_int_equal(standin_calls("cuMemcpyAsync") - copies, 2);
             assert_int_equal(names, 2);
             names = 0;
@@ -205,7 +205,7 @@ API_TEST_WITH(test_a_device_that_fails, setup, teardown)
     standin_fail("cuMemcpyAsync", 0, CUDA_ILLEGAL_ADDRESS);
     assert_int_not_equal(move(pair, from, to, &sent), UCS_OK);
     standin_fail(NULL, 0, 0);
-    if (is_near()) {
+    if (is_one_host()) {
         standin_fail("cuEventCreate", 0, CUDA_NO_MEMORY); /* then it waits, and all is there */
         if (pair->tx->ep != NULL && sent == UCS_OK) {
             assert_int_equal(move(pair, from, to, &sent), UCS_OK);
@@ -325,7 +325,7 @@ API_TEST_WITH(test_memory_that_is_freed_meanwhile, setup, teardown)
         (void)cw_pair_wait(pair, received, "a receive");
         (void)cw_pair_wait(pair, sent, "a send");
         device_free(end ? to : from);
-        if (!is_near()) {
+        if (!is_one_host()) {
             break; /* chunks of freed memory cannot be copied, which costs the endpoint */
         }
     }
@@ -425,7 +425,7 @@ static int run_sender(int fd, const char *argument)
             assert_ptr_equal(from, before);
         }
     }
-    if (strcmp(argument, "fails") != 0 && is_near()) {
+    if (strcmp(argument, "fails") != 0 && is_one_host()) {
         assert_int_equal(standin_calls("cuMemcpyAsync") - copies, 0);
     }
     peer_close(&peer);
@@ -473,7 +473,7 @@ TEST_WITH(test_messages_between_processes, setup, teardown)
 
     cw_test_need_two_processes();
     counts = receive_all(&peer, "same");
-    if (is_near()) {
+    if (is_one_host()) {
         assert_int_equal(counts.copies, MESSAGES);
         assert_int_equal(counts.opens, 1);
         assert_int_equal(counts.closes, 0);
@@ -490,7 +490,7 @@ TEST_WITH(test_memory_that_is_allocated_again, setup, teardown)
 
     cw_test_need_two_processes();
     counts = receive_all(&peer, "again");
-    if (is_near()) {
+    if (is_one_host()) {
         assert_int_equal(counts.copies, MESSAGES);
         assert_int_equal(counts.opens, MESSAGES);
         assert_int_equal(counts.closes, MESSAGES - 1);

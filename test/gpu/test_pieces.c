@@ -48,7 +48,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static int is_near(void)
+static int is_one_host(void)
 {
     return cw_test_tls_has("shm");
 }
@@ -273,7 +273,7 @@ TEST_WITH(test_messages, setup, teardown)
 
     cw_test_need_two_processes();
     counts = receive("sender", "same", MESSAGES);
-    if (is_near()) {
+    if (is_one_host()) {
         assert_int_equal(counts.copies, MESSAGES);
         assert_int_equal(counts.imports, PIECES);
         assert_int_equal(counts.mapped, PIECES);
@@ -289,7 +289,7 @@ TEST_WITH(test_memory_that_is_mapped_again, setup, teardown)
 
     cw_test_need_two_processes();
     counts = receive("sender", "again", MESSAGES);
-    if (is_near()) {
+    if (is_one_host()) {
         assert_int_equal(counts.copies, MESSAGES);
         assert_int_equal(counts.imports, MESSAGES * PIECES);
         assert_int_equal(counts.mapped, PIECES);

@@ -172,7 +172,7 @@ RIG_TEST(test_in_the_name_of_others)
     (void)cw_side_progress(&third);
     cw_rig_settle(rig);
     cw_check(rig->b->accepted == accepted, "a hello in the name of another one is accepted");
-    cw_check(ends[0]->closed == 0 && ends[1]->closed == 0, "a datagram of a stranger ends a connection");
+    cw_check(ends[0]->closed == 0 && ends[1]->closed == 0, "a datagram of an unauthenticated peer ends a connection");
     cancel.from++;
     send_to(rig->a, rig->b, &cancel);
     cancel.from--;
@@ -288,7 +288,7 @@ RIG_TEST(test_no_receives)
 }
 
 /* A peer whose program makes no progress for a while loses nothing, and counts that its receives ran out. */
-RIG_TEST(test_receives_run_dry)
+RIG_TEST(test_receives_run_out)
 {
     uint64_t word = 5, deadline;
     struct cw_end *ends[2];
@@ -296,7 +296,7 @@ RIG_TEST(test_receives_run_dry)
 
     cw_rig_connect(rig, rig->a, rig->b, &ends[0], &ends[1]);
     cw_rig_settle(rig);
-    cw_check(rig->b->dry == 0, "receives ran out before there was a packet");
+    cw_check(rig->b->receives_ran_out == 0, "receives ran out before there was a packet");
     for (round = 1; round <= 2; round++) {
         deadline = cw_deadline();
         while (sent < round * (verbs(rig->b)->settings.receives + 16)) { /* more wait in the queue of the sender */
@@ -305,10 +305,10 @@ RIG_TEST(test_receives_run_dry)
             cw_deadline_check(deadline, "packets for more receives than the peer has");
         }
         cw_rig_wait(rig, &ends[1]->packets, sent, "packets to a program that was away");
-        cw_rig_wait(rig, &rig->b->dry, round, "the count of receives that ran out");
+        cw_rig_wait(rig, &rig->b->receives_ran_out, round, "the count of receives that ran out");
         cw_rig_settle(rig);
     }
-    cw_check(rig->a->dry == 0, "receives ran out where no packet came");
+    cw_check(rig->a->receives_ran_out == 0, "receives ran out where no packet came");
     cw_end_close(ends[0]);
     cw_rig_settle(rig);
     cw_end_close(ends[1]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a device does with work requests: posting, completions, errors, receives that run dry, order. The contract of a
+ * What a device does with work requests: posting, completions, errors, receives that run out, order. The contract of a
  * transport stands on it (docs/why/verbs.md).
  */
 #define _GNU_SOURCE

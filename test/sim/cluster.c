@@ -72,7 +72,7 @@ static void add_devices(struct cw_sim_knobs *knobs, uint64_t seed)
     knobs->max_mrs = (seed % 5 == 0) ? 9 : 0;
     knobs->alignment = (seed % 4 == 1) ? (size_t)8 << seed % 2 : 0;
     knobs->on_demand = seed % 5 == 2 && seed % 7 != 0;
-    knobs->chance[CW_SIM_DRY] = (seed % 4) * 10000;
+    knobs->chance[CW_SIM_NO_RECEIVES] = (seed % 4) * 10000;
     knobs->chance[CW_SIM_NO_REGISTER] = (seed % 7 == 0) ? 300000 : 0;
 }
 

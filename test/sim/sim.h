@@ -22,19 +22,19 @@ struct cw_sim_world;
 
 /* The faults, each with its own chance. */
 enum cw_sim_fault {
-    CW_SIM_AGAIN,           /* a send answers CW_AGAIN without reason; `room` follows */
-    CW_SIM_SHORT,           /* a packet is sent piece by piece: flush and zcopy complete later */
-    CW_SIM_NO_MEMORY,       /* open and dial fail, a send answers CW_AGAIN, an acceptor drops the dial */
-    CW_SIM_DIAL_REFUSED,    /* no interface is at the address after all */
-    CW_SIM_DIAL_LOST,       /* no answer: the dial fails after dial_timeout_ns */
-    CW_SIM_RESET,           /* per packet: it is lost and both ends see the connection reset */
-    CW_SIM_GARBAGE,         /* per packet: the receiver finds the framing broken */
-    CW_SIM_SPURIOUS_ROOM,   /* per taken send: `room` comes although no send was refused */
-    CW_SIM_NO_COPIES,       /* per end of a connection: it cannot copy to and from the peer's memory */
-    CW_SIM_DRY,             /* RDMA, per packet: the receiver has no buffer; packets and accesses behind it wait */
-    CW_SIM_ACCESS,          /* RDMA, per access: it ends with an error, carried out or not, and breaks the connection */
-    CW_SIM_NO_REGISTER,     /* RDMA: a registration fails */
-    CW_SIM_COPY,            /* per copy: it fails, possibly in the middle, and that end never copies again */
+    CW_SIM_AGAIN,         /* a send answers CW_AGAIN without reason; `room` follows */
+    CW_SIM_SHORT,         /* a packet is sent piece by piece: flush and zcopy complete later */
+    CW_SIM_NO_MEMORY,     /* open and dial fail, a send answers CW_AGAIN, an acceptor drops the dial */
+    CW_SIM_DIAL_REFUSED,  /* no interface is at the address after all */
+    CW_SIM_DIAL_LOST,     /* no answer: the dial fails after dial_timeout_ns */
+    CW_SIM_RESET,         /* per packet: it is lost and both ends see the connection reset */
+    CW_SIM_GARBAGE,       /* per packet: the receiver finds the framing broken */
+    CW_SIM_SPURIOUS_ROOM, /* per taken send: `room` comes although no send was refused */
+    CW_SIM_NO_COPIES,     /* per end of a connection: it cannot copy to and from the peer's memory */
+    CW_SIM_NO_RECEIVES,   /* RDMA, per packet: the receiver has no buffer; packets and accesses behind it wait */
+    CW_SIM_ACCESS,        /* RDMA, per access: it ends with an error, carried out or not, and breaks the connection */
+    CW_SIM_NO_REGISTER,   /* RDMA: a registration fails */
+    CW_SIM_COPY,          /* per copy: it fails, possibly in the middle, and that end never copies again */
     CW_SIM_FAULT_LAST
 };
 

@@ -175,7 +175,7 @@ void cw_sim_launch(struct cw_sim_event *event)
     if (time_ns < channel->last_arrival_ns) {
         time_ns = channel->last_arrival_ns;
     }
-    if (event->kind == CW_SIM_EVENT_PACKET && world->knobs.rdma > 0 && cw_sim_chance(world, CW_SIM_DRY)) {
+    if (event->kind == CW_SIM_EVENT_PACKET && world->knobs.rdma > 0 && cw_sim_chance(world, CW_SIM_NO_RECEIVES)) {
         time_ns += 1000 + 4 * cw_sim_delay_ns(world); /* the packet is sent again, and all packets behind it wait */
     }
     if (event->kind == CW_SIM_EVENT_CLOSED && time_ns <= channel->last_placed_ns) {

@@ -527,7 +527,7 @@ static void note_handshake(void *request, ucs_status_t status, const ucp_tag_rec
 }
 
 /* One message on each endpoint shows which connection is whose. */
-static void greet(void)
+static void identify(void)
 {
     unsigned came = 0;
     ucp_request_param_t none = {.op_attr_mask = 0};
@@ -602,7 +602,7 @@ static void open_play(uint64_t seed)
             }
         }
     }
-    greet();
+    identify();
     choose_tags();
 }
 

@@ -364,7 +364,7 @@ TEST_WITH(test_made_up_announcement, setup, teardown)
 }
 
 /* What the program kept and never gave back ends with the worker. */
-TEST_WITH(test_kept_for_good, setup, teardown)
+TEST_WITH(test_retained_for_good, setup, teardown)
 {
     feed_eager(am_of(KEEPER, CW_WIRE_AM_REPLY, 3), 8, 3, 10);
     feed_rts(KEEPER, 0, 3, htole64(77), 3, 0);
@@ -375,26 +375,26 @@ TEST_WITH(test_kept_for_good, setup, teardown)
 }
 
 /* AMR-16: what a handler refuses is not kept. */
-TEST_WITH(test_refused_is_not_kept, setup, teardown)
+TEST_WITH(test_refused_is_not_retained, setup, teardown)
 {
-    const struct cw_list *kept_list = &worker->am->retained;
+    const struct cw_list *retained_list = &worker->am->retained;
 
     for (unsigned i = 0; i < 3; i++) {
         static const ucs_status_t answers[] = {UCS_INPROGRESS, UCS_ERR_NO_MEMORY, UCS_OK};
 
         answer = answers[i];
         feed_eager(am_of(KEEPER, 0, 3), 8, 3, 10);
-        assert_int_equal(cw_list_empty(kept_list), i != 0);
+        assert_int_equal(cw_list_empty(retained_list), i != 0);
         if (i == 0) {
             ucp_am_data_release(worker, retained);
         }
         feed_first(KEEPER, 3, 100, 1, 3, 10);
         feed_next(1, 10, 90);
-        assert_int_equal(cw_list_empty(kept_list), i != 0);
+        assert_int_equal(cw_list_empty(retained_list), i != 0);
         if (i == 0) {
             ucp_am_data_release(worker, retained);
         }
-        assert_true(cw_list_empty(kept_list));
+        assert_true(cw_list_empty(retained_list));
     }
     assert_int_equal(calls, 6);
 }

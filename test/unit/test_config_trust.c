@@ -42,9 +42,9 @@ static void child_write_as(uid_t owner, const char *path, const char *text)
     }
 }
 
-/* The process has files of its own, and those of a stranger. */
+/* The process has files of its own, and those of another user. */
 #define MINE     1001u
-#define STRANGER 1002u
+#define OTHER_USER 1002u
 
 static void begin(void)
 {
@@ -52,10 +52,10 @@ static void begin(void)
     has_user_now = true;
 }
 
-static void be_stranger(void) /* where files cannot be given away, the process becomes another one */
+static void become_other_user(void) /* where files cannot be given away, the process becomes another one */
 {
     if (__real_geteuid() != 0) {
-        user_now = STRANGER;
+        user_now = OTHER_USER;
     }
 }
 
@@ -82,7 +82,7 @@ static void body_own(void)
 static void body_of_root(void)
 {
     begin();
-    user_now = STRANGER;
+    user_now = OTHER_USER;
     child_write_as(0, "ucx.conf", "UCX_POSIX_SEG_SIZE=1k\n");
     child_check(read_seg_size(NULL) == ((__real_geteuid() == 0) ? 1024 : DEFAULT_SIZE));
 }
@@ -90,8 +90,8 @@ static void body_of_root(void)
 static void body_strange(void)
 {
     begin();
-    child_write_as(STRANGER, "ucx.conf", "UCX_POSIX_SEG_SIZE=1k\nUCX_LOG_LEVEL=fatal\n");
-    be_stranger();
+    child_write_as(OTHER_USER, "ucx.conf", "UCX_POSIX_SEG_SIZE=1k\nUCX_LOG_LEVEL=fatal\n");
+    become_other_user();
     child_check(read_seg_size(NULL) == DEFAULT_SIZE);
     child_check(read_seg_size(NULL) == DEFAULT_SIZE);
 }
@@ -111,11 +111,11 @@ static void body_strange_elsewhere(void)
 {
     begin();
     child_check(mkdir("named", 0755) == 0 && mkdir("home", 0755) == 0);
-    child_write_as(STRANGER, "mine.conf", "UCX_POSIX_SEG_SIZE=1k\n");
-    child_write_as(STRANGER, "named/ucx.conf", "UCX_POSIX_SEG_SIZE=2k\n");
-    child_write_as(STRANGER, "home/ucx.conf", "UCX_POSIX_SEG_SIZE=3k\n");
+    child_write_as(OTHER_USER, "mine.conf", "UCX_POSIX_SEG_SIZE=1k\n");
+    child_write_as(OTHER_USER, "named/ucx.conf", "UCX_POSIX_SEG_SIZE=2k\n");
+    child_write_as(OTHER_USER, "home/ucx.conf", "UCX_POSIX_SEG_SIZE=3k\n");
     child_check(setenv("UCX_CONFIG_DIR", "named", 1) == 0 && setenv("HOME", "home", 1) == 0);
-    be_stranger();
+    become_other_user();
     child_check(read_seg_size("mine.conf") == DEFAULT_SIZE);
 }
 
@@ -150,17 +150,17 @@ TEST(test_a_file_that_others_may_write_is_ignored)
     }
 }
 
-/* The text of the file is the user's own; where it lies, and that it is read, is a stranger's choice. */
-static void body_link_of_stranger(void)
+/* The text of the file is the user's own; where it lies, and that it is read, is another user's choice. */
+static void body_link_of_other_user(void)
 {
     begin();
     child_write_as(MINE, "kept.txt", "UCX_POSIX_SEG_SIZE=1k\n");
     child_check(symlink("kept.txt", "ucx.conf") == 0);
     if (__real_geteuid() == 0) {
-        child_check(lchown("ucx.conf", STRANGER, (gid_t)-1) == 0);
+        child_check(lchown("ucx.conf", OTHER_USER, (gid_t)-1) == 0);
         child_check(read_seg_size(NULL) == DEFAULT_SIZE);
     } else {
-        cw_warn("user %u made it a symbolic link", STRANGER);
+        cw_warn("user %u made it a symbolic link", OTHER_USER);
     }
 }
 
@@ -182,12 +182,12 @@ static void body_link_to_itself(void)
     child_check(read_seg_size(NULL) == DEFAULT_SIZE);
 }
 
-static void body_link_to_stranger(void)
+static void body_link_to_other_user(void)
 {
     begin();
-    child_write_as(STRANGER, "kept.txt", "UCX_POSIX_SEG_SIZE=1k\n");
+    child_write_as(OTHER_USER, "kept.txt", "UCX_POSIX_SEG_SIZE=1k\n");
     child_check(symlink("kept.txt", "ucx.conf") == 0 && lchown("ucx.conf", user_now, (gid_t)-1) == 0);
-    be_stranger();
+    become_other_user();
     child_check(read_seg_size(NULL) == DEFAULT_SIZE);
 }
 
@@ -200,13 +200,13 @@ static void body_link_to_nothing(void)
 
 TEST(test_symbolic_links)
 {
-    child_run(body_link_of_stranger);
+    child_run(body_link_of_other_user);
     assert_int_equal(child_count("user 1002 made it a symbolic link"), 1);
     child_run(body_links);
     assert_string_equal(child_output, "");
     child_run(body_link_to_itself);
     assert_int_equal(child_count("it cannot be read: Too many levels of symbolic links"), 1);
-    child_run(body_link_to_stranger);
+    child_run(body_link_to_other_user);
     assert_true(child_count("is ignored: ") == 1);
     child_run(body_link_to_nothing);
     assert_string_equal(child_output, "");
@@ -404,7 +404,7 @@ static void body_secure_named(void)
     is_secure = true;
     child_write_file("own.conf", "UCX_POSIX_SEG_SIZE=1k\n");
     if (__real_geteuid() == 0) {
-        child_check(chown("own.conf", STRANGER, (gid_t)-1) == 0);
+        child_check(chown("own.conf", OTHER_USER, (gid_t)-1) == 0);
     }
     child_check(read_seg_size("own.conf") == DEFAULT_SIZE);
 }

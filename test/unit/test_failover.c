@@ -573,7 +573,7 @@ TEST_WITH(a_carrier_without_answers_is_left, set_up, tear_down)
     assert_ptr_equal(lane_of_ep()->carrier, &conns[THIRD]);
 }
 
-/* N22-70: a piece waits for room of the carrier, which owes nothing else, and is cut. */
+/* N22-70: a piece waits for room of the carrier, which has nothing else to acknowledge, and is cut. */
 TEST_WITH(a_full_carrier_without_answers_is_left, set_up, tear_down)
 {
     struct cw_further_lane *lane;

@@ -202,9 +202,9 @@ TEST_WITH(one_key_holds_many_elements, set_up, NULL)
     cw_hash_cleanup(&hash);
 }
 
-TEST_WITH(removing_a_stranger_changes_nothing, set_up, NULL)
+TEST_WITH(removing_an_absent_link_changes_nothing, set_up, NULL)
 {
-    struct cw_hash_link stranger = {.key = 2};
+    struct cw_hash_link absent = {.key = 2};
     struct cw_hash hash;
     unsigned i;
 
@@ -212,7 +212,7 @@ TEST_WITH(removing_a_stranger_changes_nothing, set_up, NULL)
     for (i = 0; i < 20; i++) {
         toggle(&hash, &elements[i], key_of(i % 4));
     }
-    cw_hash_remove(&hash, &stranger);
+    cw_hash_remove(&hash, &absent);
     toggle(&hash, &elements[2], 0);
     cw_hash_remove(&hash, &elements[2].link);
     check_all(&hash);

@@ -287,10 +287,10 @@ static void body_limit(void)
     int i;
 
     for (i = 0; i < 1000; ++i) {
-        cw_log_ratelimited(&limit, CW_LOG_WARN, "a stranger says %d", i);
+        cw_log_ratelimited(&limit, CW_LOG_WARN, "a peer says %d", i);
     }
     (void)usleep(1100000);
-    cw_log_ratelimited(&limit, CW_LOG_WARN, "a stranger comes again");
+    cw_log_ratelimited(&limit, CW_LOG_WARN, "a peer comes again");
     cw_log_ratelimited(&limit, CW_LOG_INFO, "not at this level");
 }
 
@@ -299,10 +299,10 @@ TEST(test_rate_limit_counts_what_it_drops)
     unsigned passed;
 
     child_run(body_limit);
-    passed = child_count("a stranger says");
+    passed = child_count("a peer says");
     /* The loop may fall into two seconds. */
     assert_true(passed == CW_LOG_LIMIT_PER_SECOND || passed == 2 * CW_LOG_LIMIT_PER_SECOND);
-    assert_int_equal(child_count("a stranger comes again"), 1);
+    assert_int_equal(child_count("a peer comes again"), 1);
     assert_int_equal(child_count("further records like this one were suppressed"), passed / CW_LOG_LIMIT_PER_SECOND);
     assert_int_equal(child_count("not at this level"), 0);
 }

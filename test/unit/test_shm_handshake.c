@@ -135,7 +135,7 @@ static int connect_as_unauth(void)
     return fd;
 }
 
-TEST_WITH(who_greets_wrongly_or_goes_meanwhile_is_dropped, begin, end)
+TEST_WITH(who_sends_a_wrong_hello_or_goes_meanwhile_is_dropped, begin, end)
 {
     const char nonsense[100] = {1};
     unsigned polls;

@@ -156,7 +156,7 @@ static void arrive_in_packet(uint64_t tag, size_t length)
     cw_op_packet(ep->conn, CW_PACKET_TAG_EAGER, packet_memory + ROOM, sizeof(header) + length);
 }
 
-static void expect_kept(unsigned count, unsigned given_back)
+static void expect_retained(unsigned count, unsigned given_back)
 {
     assert_int_equal(num_retained, count);
     assert_int_equal(num_given_back, given_back);
@@ -164,7 +164,7 @@ static void expect_kept(unsigned count, unsigned given_back)
 }
 
 /* A long message that nobody waits for stays in its packet until it is received; others are copied. */
-TEST_WITH(test_kept_in_its_packet, set_up, tear_down)
+TEST_WITH(test_retained_in_its_packet, set_up, tear_down)
 {
     static const size_t lengths[] = {RETAINED, 2048, 2047, RETAINED};
     ucp_tag_recv_info_t info;
@@ -190,16 +190,16 @@ TEST_WITH(test_kept_in_its_packet, set_up, tear_down)
             assert_null(ucp_tag_recv_nbx(worker, in, RETAINED, 21 + i, UINT64_MAX, &plain));
         }
         assert_true(in[0] == (char)(21 + i) && in[lengths[i] - 1] == (char)(21 + i));
-        expect_kept(i < 2 ? i + 1 : 2, i < 2 ? i + 1 : 2);
+        expect_retained(i < 2 ? i + 1 : 2, i < 2 ? i + 1 : 2);
     }
     may_keep = 1;
     arrive_in_packet(30, RETAINED);
-    expect_kept(3, 2);
+    expect_retained(3, 2);
     ep->worker->handlers->ep_ended(ep, UCS_ERR_CONNECTION_RESET); /* the message was whole */
-    expect_kept(3, 2);
+    expect_retained(3, 2);
     assert_null(ucp_tag_recv_nbx(worker, in, RETAINED, 30, UINT64_MAX, &plain));
     assert_true(in[0] == 30 && in[RETAINED - 1] == 30);
-    expect_kept(3, 3);
+    expect_retained(3, 3);
 }
 
 /* Where bytes are being received in place no other ones come, neither of that message nor of another. */

@@ -187,7 +187,7 @@ TEST_WITH(test_cls5_a_close_delivers_what_was_sent, connected_tiny, NULL)
 }
 
 /* A peer that lives and does not read: what the system has is its business after a while, and the descriptor goes. */
-TEST_WITH(test_a_close_waits_for_a_deaf_peer_for_a_while_only, connected_tiny, NULL)
+TEST_WITH(test_a_close_waits_for_a_stalled_peer_for_a_while_only, connected_tiny, NULL)
 {
     static const uint8_t block[2000];
     const int larger = 200000;
@@ -220,7 +220,7 @@ TEST_WITH(test_a_close_waits_for_a_deaf_peer_for_a_while_only, connected_tiny, N
     both_end();
 }
 
-/* The iface itself ends while the peer both owes it an ear and talks to it. */
+/* The iface itself ends while the peer does not read, and sends. */
 TEST_WITH(test_cls5_the_end_of_an_interface_delivers_what_was_sent, connected, NULL)
 {
     struct link sent = {0};

@@ -11,7 +11,7 @@
 #include "test_log_lines.h"
 #include "test_tcp_pair.h"
 
-TEST_WITH(test_both_sides_are_greeted, opened, NULL)
+TEST_WITH(test_both_sides_get_a_handshake, opened, NULL)
 {
     right.try_send_in_accept = 1;
     dialled = connect_nodes(&left, &right, &accepted);

@@ -509,7 +509,7 @@ TEST_WITH(test_words_at_the_wrong_time, setup, NULL)
     }
 }
 
-/* A datagram of side 0 about a connection, or of a stranger who says so, arrives at side 1. */
+/* A datagram of side 0 about a connection, or of an unauthenticated peer who says so, arrives at side 1. */
 static void forge(struct cw_verbs_datagram datagram, uint32_t src_qp)
 {
     static char bytes[CW_VERBS_DATAGRAM_MAX];

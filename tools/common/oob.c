@@ -219,7 +219,7 @@ int cw_oob_check(struct cw_oob *oob, bool *readable)
     return 0;
 }
 
-/* A few letters of a stranger; the payload ends with a zero byte (cw_oob_recv()). */
+/* A few letters of another program; the payload ends with a zero byte (cw_oob_recv()). */
 static const char *release_of(const uint8_t *hello, size_t length)
 {
     const char *text = (const char *)hello + HELLO_V2;

@@ -4,7 +4,7 @@
  * parameters, worker addresses, barriers and the reason of a failure. Every wait has a deadline.
  *
  * Message: type (4 bytes), payload length (4 bytes), payload; all numbers little-endian. The first message of
- * either side is CW_OOB_HELLO with magic and protocol version, so that a stranger is recognised at once.
+ * either side is CW_OOB_HELLO with magic and protocol version, so that another program is recognised at once.
  *
  * Callers: link.c, the performance tool, the demonstration (over a socket pair). All functions return 0 or -1;
  * after -1 cw_oob_error() is a sentence.

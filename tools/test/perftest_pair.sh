@@ -63,7 +63,7 @@ wait "$server"
 # Nobody comes.
 expect_status 255 "$perftest" -p "$(free_port)" --timeout 1
 
-# A stranger speaks.
+# Another program connects.
 if command -v python3 >/dev/null; then
     start_server
     python3 - "$port" <<'EOF'
@@ -78,8 +78,8 @@ except OSError:
     pass
 EOF
     wait "$server"
-    [ $? = 255 ] || fail "the server does not refuse a stranger with 255"
-    grep -q 'does not speak' "$work/server.err" || fail "no sentence about the stranger"
+    [ $? = 255 ] || fail "the server does not refuse another program with 255"
+    grep -q 'does not speak' "$work/server.err" || fail "no sentence about the other program"
 
     # A client of another release: the server names it.
     start_server

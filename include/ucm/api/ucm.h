@@ -5,7 +5,7 @@
  * too; none blocks, allocates or fails. Causeway installs no hooks of its own: memory that was registered for a message
  * is kept registered for the next ones only while a program reports what it unmaps.
  *
- * A program that asks to be told of events gets UCS_ERR_UNSUPPORTED. Not here: the replacements of the
+ * A program that subscribes to events gets UCS_ERR_UNSUPPORTED. Not here: the replacements of the
  * allocator's functions.
  */
 #ifndef UCM_H

@@ -212,7 +212,7 @@ ucs_status_t ucp_init_version(unsigned api_major_version, unsigned api_minor_ver
  * @param config     Settings, copied; NULL: as ucp_config_read(NULL, NULL) gives them.
  * @param context_p  Receives the context; to be destroyed by ucp_cleanup().
  * @return UCS_OK; UCS_ERR_NO_DEVICE when the settings leave no transport, UCS_ERR_NO_ELEM for empty lists;
- *         UCS_ERR_INVALID_PARAM for an impossible setting; UCS_ERR_NO_MEMORY. One log line tells the reason.
+ *         UCS_ERR_INVALID_PARAM for an impossible setting; UCS_ERR_NO_MEMORY. One log line states the reason.
  * @thread Any, at any time.
  *
  * @code
@@ -301,7 +301,7 @@ typedef struct ucp_worker_params {
     size_t            am_alignment; /**< Of the data that handlers of active messages get, lent or not, but for
                                      *   announced ones: a power of two up to a page; default 1. Data
                                      *   that lie otherwise are copied, so do not set it without need. */
-    uint64_t          client_id;    /**< Told to servers with UCP_EP_PARAMS_FLAGS_SEND_CLIENT_ID. */
+    uint64_t          client_id;    /**< Sent to servers with UCP_EP_PARAMS_FLAGS_SEND_CLIENT_ID. */
 } ucp_worker_params_t;
 
 /** ucp_worker_attr_t::address_flags. */
@@ -528,7 +528,7 @@ typedef enum {
     /** Never return NULL: what completes at once runs its callback inside the call and returns a request.
      *  Flush, close and empty put and get may still return NULL. */
     UCP_OP_ATTR_FLAG_NO_IMM_CMPL    = UCS_BIT(16),
-    /** Prefer quick local completion, by buffering if need be. */
+    /** Prefer early local completion, by buffering if need be. */
     UCP_OP_ATTR_FLAG_FAST_CMPL      = UCS_BIT(17),
     /** Complete now or fail with UCS_ERR_NO_RESOURCE, nothing posted. */
     UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL = UCS_BIT(18),
@@ -882,7 +882,7 @@ enum ucp_ep_params_field {
 enum ucp_ep_params_flags_field {
     UCP_EP_PARAMS_FLAGS_CLIENT_SERVER  = UCS_BIT(0), /**< Connect to a listener at ucp_ep_params_t::sockaddr. */
     UCP_EP_PARAMS_FLAGS_NO_LOOPBACK    = UCS_BIT(1), /**< Endpoints to oneself pair up, first with second. */
-    UCP_EP_PARAMS_FLAGS_SEND_CLIENT_ID = UCS_BIT(2)  /**< Tell the server ucp_worker_params_t::client_id. */
+    UCP_EP_PARAMS_FLAGS_SEND_CLIENT_ID = UCS_BIT(2)  /**< Send the server ucp_worker_params_t::client_id. */
 };
 
 /** Flags of ucp_ep_close_nbx(), in ucp_request_param_t::flags. */
@@ -935,7 +935,7 @@ typedef struct {
 /**
  * Make an endpoint. Never waits for the peer: UCS_OK means that operations may be posted; they are queued until the
  * connection stands. May be called from callbacks. A connection is made for the first operation; with
- * UCP_ERR_HANDLING_MODE_PEER the next progress begins to make it, so that the error handler is told of a peer that is
+ * UCP_ERR_HANDLING_MODE_PEER the next progress begins to make it, so that the error handler learns of a peer that is
  * dead, or dies, although nothing is sent to it.
  *
  * @param worker  The worker that will drive the endpoint.
@@ -1123,7 +1123,7 @@ ucs_status_t ucp_listener_reject(ucp_listener_h listener, ucp_conn_request_h con
  *
  * @param conn_request  The request.
  * @param attr          In: field_mask. Out: the members asked for.
- * @return UCS_OK; UCS_ERR_UNSUPPORTED if the connection manager cannot tell the address.
+ * @return UCS_OK; UCS_ERR_UNSUPPORTED if the connection manager does not know the address.
  * @thread One that may use the worker of the listener. The worker is not entered.
  */
 ucs_status_t ucp_conn_request_query(ucp_conn_request_h conn_request, ucp_conn_request_attr_t *attr);
@@ -1133,7 +1133,7 @@ ucs_status_t ucp_conn_request_query(ucp_conn_request_h conn_request, ucp_conn_re
  * A message with tag S fits a receive with tag R and mask M if (S ^ R) & M is 0. Matching is per worker,
  * independent of the sender; messages of one endpoint match in the order sent, whatever their size; an
  * arriving message goes to the earliest posted receive that fits, a new receive takes the earliest arrived message
- * that fits. An empty message is a message; its buffer is not looked at. */
+ * that fits. An empty message is a message; its buffer is not read. */
 
 /**
  * Send a message. Complete when the buffer may be reused, which says nothing about the receiver.
@@ -1523,7 +1523,7 @@ enum ucp_mem_map_params_field {
 /** Which memory. LENGTH is needed, or EXPORTED_MEMH_BUFFER. */
 typedef struct ucp_mem_map_params {
     uint64_t          field_mask;           /**< Which members are set: enum ucp_mem_map_params_field. */
-    void             *address;              /**< First byte; with ALLOCATE a wish, or with FIXED too an order. */
+    void             *address;              /**< First byte; with ALLOCATE a hint, or with FIXED too a requirement. */
     size_t            length;               /**< Bytes; 0 gives a handle to nothing. */
     unsigned          flags;                /**< OR of UCP_MEM_MAP_NONBLOCK and following. Default: 0. */
     unsigned          prot;                 /**< OR of UCP_MEM_MAP_PROT_*. Default: all four. */
@@ -1674,7 +1674,7 @@ void ucp_memh_buffer_release(void *buffer, const ucp_memh_buffer_release_params_
  * @param ep           Endpoint to the owner of the memory.
  * @param rkey_buffer  The bytes, at any alignment; may be freed after the call.
  * @param rkey_p       Receives the key, for operations on @a ep; to be destroyed by ucp_rkey_destroy().
- * @return UCS_OK; UCS_ERR_UNREACHABLE if there is no way to the memory; UCS_ERR_INVALID_PARAM if the bytes are no key.
+ * @return UCS_OK; UCS_ERR_UNREACHABLE if there is no path to the memory; UCS_ERR_INVALID_PARAM if the bytes are no key.
  * @thread One that may use the worker of @a ep.
  *
  * @code
@@ -1782,7 +1782,7 @@ typedef enum {
 /**
  * Change a remote word of 4 or 8 bytes, atomically among all UCP atomics of that width. With a reply buffer
  * (FIELD_REPLY_BUFFER) the old value comes back and completion means that it is there; without one, for ADD, AND, OR
- * and XOR only, the call returns NULL at once and a later flush tells that it is done.
+ * and XOR only, the call returns NULL at once and a later flush completes it.
  *
  * @param ep           Endpoint to the owner.
  * @param opcode       What to do.

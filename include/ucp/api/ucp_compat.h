@@ -198,7 +198,7 @@ ucs_status_ptr_t ucp_tag_send_sync_nb(ucp_ep_h ep, const void *buffer, size_t co
                                       ucp_tag_t tag, ucp_send_callback_t cb);
 
 /**
- * ucp_tag_send_nbx() in memory of the caller; quick local completion is preferred.
+ * ucp_tag_send_nbx() in memory of the caller; early local completion is preferred.
  *
  * @return UCS_OK: done, @a req was not used. UCS_INPROGRESS: ask @a req. Else the error.
  * @thread One that may use the worker of @a ep.

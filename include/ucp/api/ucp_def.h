@@ -80,7 +80,7 @@ typedef struct ucp_am_recv_param ucp_am_recv_param_t;
 /** Behaviour of an endpoint when its peer fails. */
 typedef enum {
     UCP_ERR_HANDLING_MODE_NONE, /**< Nothing: operations may then never complete. */
-    UCP_ERR_HANDLING_MODE_PEER, /**< Every operation completes in bounded time, and the error handler is told. */
+    UCP_ERR_HANDLING_MODE_PEER, /**< Every operation completes in bounded time, and the error handler is called. */
     /** As PEER, and the failure of one path is hidden while the endpoint has another one. */
     UCP_ERR_HANDLING_MODE_FAILOVER
 } ucp_err_handling_mode_t;
@@ -111,7 +111,7 @@ typedef enum ucp_wakeup_event_types {
     UCP_WAKEUP_TAG_RECV = UCS_BIT(3),  /**< Tag receives. */
     UCP_WAKEUP_TX       = UCS_BIT(10), /**< Whatever this side sends. */
     UCP_WAKEUP_RX       = UCS_BIT(11), /**< Whatever arrives. */
-    UCP_WAKEUP_EDGE     = UCS_BIT(16)  /**< The program's event_fd tells each event once. */
+    UCP_WAKEUP_EDGE     = UCS_BIT(16)  /**< The program's event_fd signals each event once. */
 } ucp_wakeup_event_t;
 
 /* ---- callbacks ----
@@ -218,7 +218,7 @@ typedef ucs_status_t (*ucp_am_recv_callback_t)(void *arg, const void *header, si
 /* ---- endpoint parameters ---- */
 
 /**
- * How to make an endpoint. Fields whose bit in @a field_mask is clear are not read. Exactly one of three ways to name
+ * How to make an endpoint. Fields whose bit in @a field_mask is clear are not read. Exactly one of three means to name
  * the peer is used, looked for in this order: a socket address with flag CLIENT_SERVER, a connection request, a worker
  * address. Everything pointed at may be freed after the call.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The API level of these headers. ucp_get_version() tells that of the library at run time.
+ * The API level of these headers. ucp_get_version() returns that of the library at run time.
  * Callers: programs that compile for several levels. All of these are usable in #if.
  */
 #ifndef UCP_VERSION_H

@@ -20,7 +20,7 @@ typedef struct ucs_global_opts {
 } ucs_global_opts_t;
 
 /**
- * The options. To be read only. The level is WARN, the default, until the first call of the library looks at
+ * The options. To be read only. The level is WARN, the default, until the first call of the library reads
  * UCX_LOG_LEVEL, and follows every later change.
  */
 extern ucs_global_opts_t ucs_global_opts;

@@ -13,7 +13,7 @@ BEGIN_C_DECLS
 #pragma GCC visibility push(default)
 
 /**
- * Tells that memory was allocated. Does nothing, from any thread.
+ * Reports that memory was allocated. Does nothing, from any thread.
  *
  * @param ptr   The memory.
  * @param size  Its bytes.
@@ -22,7 +22,7 @@ BEGIN_C_DECLS
 void ucs_memtrack_allocated(void *ptr, size_t size, const char *name);
 
 /**
- * Tells that memory is about to be freed. Does nothing, from any thread.
+ * Reports that memory is about to be freed. Does nothing, from any thread.
  *
  * @param ptr  The memory.
  */
@@ -32,7 +32,7 @@ void ucs_memtrack_releasing(void *ptr);
  * Allocates memory as malloc() does. Any thread may call it.
  *
  * @param size  Bytes; for 0 there may be a pointer, which is to be freed, too.
- * @param name  What it is for; not looked at.
+ * @param name  What it is for; ignored.
  *
  * @return The memory, to be freed by ucs_free(), or NULL.
  */

@@ -41,7 +41,7 @@ typedef struct ucs_memory_info {
 ucs_status_t ucs_memtype_cache_lookup(const void *address, size_t size, ucs_memory_info_t *mem_info);
 
 /**
- * Tells what kind of memory a range is. Does nothing.
+ * Reports what kind of memory a range is. Does nothing.
  *
  * @param address   Start of the range.
  * @param size      Its bytes.

@@ -23,7 +23,7 @@ typedef enum {
     UCS_ERR_IO_ERROR               = -3,  /**< The system refused an input or output. */
     UCS_ERR_NO_MEMORY              = -4,  /**< Allocation or registration failed. */
     UCS_ERR_INVALID_PARAM          = -5,  /**< The call contradicts itself or lacks a mandatory field. */
-    UCS_ERR_UNREACHABLE            = -6,  /**< No transport to the peer, or no way to that memory. */
+    UCS_ERR_UNREACHABLE            = -6,  /**< No transport to the peer, or no path to that memory. */
     UCS_ERR_INVALID_ADDR           = -7,  /**< Address outside of the region. */
     UCS_ERR_NOT_IMPLEMENTED        = -8,  /**< The library does not implement this. */
     UCS_ERR_MESSAGE_TRUNCATED      = -9,  /**< The message was longer than the receive buffer. */

@@ -7,7 +7,7 @@
  *
  * Not here: transports as such. They sit behind an internal contract in libucp. For binaries that name them,
  * libuct.so.0 exports the original's functions for interfaces, endpoints and memory; each answers
- * UCS_ERR_UNSUPPORTED, and a program that is compiled against this header is told at compile time.
+ * UCS_ERR_UNSUPPORTED, and a program that is compiled against this header fails at compile time.
  */
 #ifndef UCT_H
 #define UCT_H
@@ -135,7 +135,7 @@ ucs_status_t uct_query_components(uct_component_h **components_p, unsigned *num_
 void uct_release_component_list(uct_component_h *components);
 
 /**
- * Tells about a component.
+ * Describes a component.
  *
  * @param component       The component.
  * @param component_attr  In: field_mask, and md_resources if it is wanted. Out: the members wanted; no other changes.
@@ -148,8 +148,8 @@ ucs_status_t uct_component_query(uct_component_h component, uct_component_attr_t
  * Makes the settings of a component's memory domains.
  *
  * @param component   The component.
- * @param env_prefix  Prefix of environment variables; not looked at.
- * @param filename    Configuration file; not looked at.
+ * @param env_prefix  Prefix of environment variables; ignored.
+ * @param filename    Configuration file; ignored.
  * @param config_p    Set to the settings; to be released by uct_config_release(); uct_md_open() keeps nothing of them.
  *
  * @return UCS_OK, UCS_ERR_INVALID_PARAM or UCS_ERR_NO_MEMORY.
@@ -185,7 +185,7 @@ ucs_status_t uct_md_open(uct_component_h component, const char *md_name, const u
 void uct_md_close(uct_md_h md);
 
 /**
- * Tells about a memory domain.
+ * Describes a memory domain.
  *
  * @param md       The memory domain.
  * @param md_attr  Filled.
@@ -203,7 +203,7 @@ ucs_status_t uct_md_query(uct_md_h md, uct_md_attr_t *md_attr);
  *                         uct_release_tl_resource_list().
  * @param num_resources_p  Set to their number.
  *
- * @return UCS_OK, UCS_ERR_INVALID_PARAM, UCS_ERR_NO_MEMORY; UCS_ERR_IO_ERROR: the system did not tell its interfaces.
+ * @return UCS_OK, UCS_ERR_INVALID_PARAM, UCS_ERR_NO_MEMORY; UCS_ERR_IO_ERROR: the system did not list its interfaces.
  */
 ucs_status_t uct_md_query_tl_resources(uct_md_h md, uct_tl_resource_desc_t **resources_p, unsigned *num_resources_p);
 

@@ -7,7 +7,7 @@
 /* The position is published after a quarter of the first lap: rarely, so that its line seldom moves between caches; and
  * as long as a packet has at most three eighths of the ring, bytes that are read but not published never block it for
  * good. */
-#define TELL_PARTS 4u
+#define NOTIFY_PARTS 4u
 
 /* Sets `stop` to the end of the lap, or to the first byte that the consumer has not read. */
 static void set_stop(struct shm_tx *tx)
@@ -36,7 +36,7 @@ void cw_shm_rx_init(struct shm_rx *rx, void *memory, uint32_t first, uint32_t mo
     *rx = (struct shm_rx){.fast = {.line = memory, .stamp = shm_stamp(lap)},
                     .base = memory,
                     .end = shm_line(memory, most),
-                    .notify_after = first / TELL_PARTS,
+                    .notify_after = first / NOTIFY_PARTS,
                     .lap = lap,
                     .control = control};
     cw_shm_rx_notify_after(rx, rx->notify_after);

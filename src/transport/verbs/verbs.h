@@ -147,7 +147,7 @@ struct cw_verbs_iface {
     struct cw_verbs_chain *spare_chains;
     unsigned missing;   /* receives to be posted */
     unsigned receiving; /* receives posted */
-    _Atomic int dry;    /* the device ran out of receives; set by the worker that reads its events */
+    _Atomic int receives_ran_out;    /* the device ran out of receives; set by the worker that reads its events */
     unsigned retained;  /* segments that the core retains */
     struct cw_verbs_segment *handed; /* segment of the packet in the current upcall; NULL: none, or the core retains
                                       * it */
@@ -280,7 +280,7 @@ struct cw_verbs_conn {
     uint8_t is_said; /* the hello was sent */
     uint8_t is_watched;
     uint8_t is_ended;  /* the peer's END came */
-    uint8_t is_told;   /* both sides know of the end, or a cancel reports it to the peer */
+    uint8_t peer_knows;   /* both sides know of the end, or a cancel reports it to the peer */
     uint8_t is_connected; /* the queue pair may have received something */
     uint8_t is_broken;    /* the queue pair is in the error state */
     uint8_t is_listed; /* the connection is in by_peer */

@@ -137,7 +137,7 @@ void cw_verbs_cancel(struct cw_verbs_conn *conn)
     struct cw_verbs_datagram datagram = datagram_for(conn, CW_VERBS_CANCEL);
 
     datagram.length = 0;
-    conn->is_told = 1;
+    conn->peer_knows = 1;
     send_datagram(conn, &datagram);
 }
 
@@ -517,7 +517,7 @@ static void take_close(struct cw_verbs_iface *iface, const struct cw_verbs_datag
     answer_without(iface, close, CW_VERBS_FAILED, NULL, 0);
     if (conn != NULL) {
         (void)cw_verbs_sent(iface); /* the device may have reported the reason */
-        conn->is_told = 1;
+        conn->peer_knows = 1;
         cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "closed by the peer");
     }
 }
@@ -534,7 +534,7 @@ static unsigned reopened(struct cw_verbs_iface *iface, struct cw_verbs_conn *con
         return 0;
     }
     if (reply->answer != CW_VERBS_ACCEPTED) {
-        conn->is_told = 1;
+        conn->peer_knows = 1;
         cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "closed by the peer");
         return 1;
     }
@@ -642,11 +642,11 @@ static unsigned take_cancel(struct cw_verbs_iface *iface, const struct cw_verbs_
         return 0;
     }
     if (!conn->is_ready && !conn->is_dialler && conn->epoch == 0) {
-        conn->is_told = 1;
+        conn->peer_knows = 1;
         cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "the peer gave up");
     } else if ((conn->is_ready || conn->epoch > 0) && conn->id == cancel->to) {
         (void)cw_verbs_sent(iface); /* the device may have reported the reason before the cancel arrived */
-        conn->is_told = 1;
+        conn->peer_knows = 1;
         cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "closed by the peer");
     }
     return 0;

@@ -196,7 +196,7 @@ static void break_qp(struct cw_verbs_conn *conn)
     if (conn->qp != NULL) {
         (void)cw_verbs_iface_of(&conn->super)->lib->modify_qp(conn->qp, &attr, IBV_QP_STATE);
     }
-    if ((conn->is_ready || conn->epoch > 0) && !conn->is_told) {
+    if ((conn->is_ready || conn->epoch > 0) && !conn->peer_knows) {
         cw_verbs_cancel(conn);
     }
 }
@@ -587,7 +587,7 @@ static void request_done(struct cw_verbs_iface *iface, const struct ibv_wc *wc)
     }
     cw_verbs_conn_complete(conn, number + 1, UCS_OK);
     if (conn->state == CW_VERBS_LEAVING && conn->is_last && number == conn->end) {
-        conn->is_told = 1;
+        conn->peer_knows = 1;
         conn->state = CW_VERBS_OVER;
     }
     if (conn->state == CW_VERBS_OVER || conn->state == CW_VERBS_PARTING || conn->state == CW_VERBS_BROKEN ||
@@ -743,7 +743,7 @@ unsigned cw_verbs_conns_settle(struct cw_verbs_iface *iface)
 
 void cw_verbs_conn_ended(struct cw_verbs_conn *conn)
 {
-    conn->is_told = 1;
+    conn->peer_knows = 1;
     if (conn->state < CW_VERBS_FAILING) {
         conn->is_ended = 1;
         conn->grace_ns = cw_clock_ns() + GRACE_NS;
@@ -938,7 +938,7 @@ static void leave_parked(struct cw_verbs_conn *conn)
     }
     cw_verbs_live_remove(conn);
     conn->state = CW_VERBS_LEAVING;
-    conn->is_told = 1;
+    conn->peer_knows = 1;
     cw_verbs_retry_begin(&conn->retry, now, cw_verbs_iface_of(&conn->super)->settings.first_retry_ns, LEAVING_NS);
     (void)cw_verbs_say_close(conn, now);
 }

@@ -287,9 +287,9 @@ static void arm_limit_event(struct cw_verbs_iface *iface)
 
 static CW_NOINLINE void was_empty(struct cw_verbs_iface *iface)
 {
-    atomic_store_explicit(&iface->dry, 0, memory_order_relaxed);
-    if (iface->super.upcalls->dry != NULL) {
-        iface->super.upcalls->dry(iface->super.owner);
+    atomic_store_explicit(&iface->receives_ran_out, 0, memory_order_relaxed);
+    if (iface->super.upcalls->receives_ran_out != NULL) {
+        iface->super.upcalls->receives_ran_out(iface->super.owner);
     }
     arm_limit_event(iface);
 }
@@ -326,7 +326,7 @@ void cw_verbs_refill(struct cw_verbs_iface *iface)
     }
     iface->missing -= num;
     iface->receiving += num;
-    if (cw_unlikely(atomic_load_explicit(&iface->dry, memory_order_relaxed))) {
+    if (cw_unlikely(atomic_load_explicit(&iface->receives_ran_out, memory_order_relaxed))) {
         was_empty(iface);
     }
 }

@@ -123,7 +123,7 @@ static unsigned on_async(struct cw_poll_item *item, unsigned events)
             }
             break;
         case IBV_EVENT_SRQ_LIMIT_REACHED: /* the queue exists until its events are acknowledged */
-            atomic_store_explicit(&((struct cw_verbs_iface *)event.element.srq->srq_context)->dry, 1,
+            atomic_store_explicit(&((struct cw_verbs_iface *)event.element.srq->srq_context)->receives_ran_out, 1,
                                   memory_order_relaxed);
             break;
         case IBV_EVENT_PORT_ERR:

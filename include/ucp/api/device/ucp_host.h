@@ -4,7 +4,7 @@
  * Callers: programs; ucp.h does not include this header.
  *
  * The library has no code for devices. So counters work, in memory of the host; lists are checked as specified and
- * then refused with UCS_ERR_UNSUPPORTED and a log line. ucp_context_attr_t::device_counter_size tells the bytes of a
+ * then refused with UCS_ERR_UNSUPPORTED and a log line. ucp_context_attr_t::device_counter_size is the size of a
  * counter.
  */
 #ifndef UCP_DEVICE_HOST_H
