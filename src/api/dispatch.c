@@ -13,7 +13,7 @@
 #include "msg/msg.h"
 #include "rma/put_list.h"
 #include "rma/rma.h"
-#include "rndv/chunks.h"
+#include "rndv/bounce.h"
 #include "rndv/recv.h"
 #include "rndv/send.h"
 #include "stream/stream.h"
@@ -85,7 +85,7 @@ static const struct handler {
     [CW_PACKET_PUT_LIST] = {cw_put_list_on_packet, AT_LEAST(struct cw_wire_put_list)},
     [CW_PACKET_RNDV_NAME] = {cw_rndv_recv_on_name, EXACTLY(struct cw_wire_rndv_name)},
     [CW_PACKET_RNDV_CHUNK] = {cw_rndv_recv_on_chunk, EXACTLY(struct cw_wire_rndv_chunk)},
-    [CW_PACKET_RNDV_TAKEN] = {cw_chunks_on_taken, EXACTLY(struct cw_wire_rndv_taken)},
+    [CW_PACKET_RNDV_TAKEN] = {cw_bounce_on_taken, EXACTLY(struct cw_wire_rndv_taken)},
 };
 
 static CW_NOINLINE void handle(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)

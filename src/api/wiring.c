@@ -17,7 +17,7 @@
 #include "proto/info.h"
 #include "proto/proto.h"
 #include "rma/rma.h"
-#include "rndv/chunk_table.h"
+#include "rndv/bounce_table.h"
 #include "rndv/ipc.h"
 #include "rndv/recv.h"
 #include "rndv/send.h"
@@ -113,7 +113,7 @@ static void ep_ended(struct ucp_ep *ep, ucs_status_t status)
     cw_stream_ep_ended(ep, status);
     cw_rma_ep_ended(ep, status);
     cw_ipc_ep_ended(ep);
-    cw_chunk_ep_ended(ep);
+    cw_bounce_ep_ended(ep);
 }
 
 const struct cw_worker_handlers cw_call_handlers = {

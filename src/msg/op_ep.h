@@ -8,7 +8,7 @@
 
 #include "core/ep.h"
 
-struct cw_chunk_table;
+struct cw_bounce_table;
 struct cw_rma;
 struct cw_stream;
 
@@ -40,7 +40,7 @@ struct cw_op_ep {
     uint16_t pairs_used;        /* rndv/shares: bit per claim pair */
     uint16_t pairs_shared;      /* rndv/send: bit per claim pair of the peer of which this side takes shares */
     uint32_t ipc_process;       /* rndv/ipc: the peer whose device memory was opened; 0: none */
-    struct cw_chunk_table *chunks; /* rndv/chunk_table: NULL until first use */
+    struct cw_bounce_table *bounce_table; /* rndv/bounce_table: NULL until first use */
     struct cw_stream *stream;   /* NULL until first use */
     struct cw_rma *rma;         /* NULL until first use */
 };

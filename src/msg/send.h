@@ -38,7 +38,7 @@ enum cw_send_phase {
     CW_SEND_WRITING,    /* the device writes */
     CW_SEND_COPIED,
     CW_SEND_NAMING,     /* the receiver requests a remotely accessible name of the memory */
-    CW_SEND_CHUNKS,     /* through bounce buffers for the receiver's device (rndv/chunks.h) */
+    CW_SEND_BOUNCE,     /* through bounce buffers for the receiver's device (rndv/bounce.h) */
     CW_SEND_DATA,
     CW_SEND_SENT
 };
@@ -101,7 +101,7 @@ struct cw_send {
     uint8_t named     : 1;           /* the location of the message was, or will be, sent to the receiver */
     uint8_t has_mem   : 1;           /* the program passed a memory handle, and the message is not announced */
     uint8_t holds_mem : 1;           /* with has_mem: the request holds a reference to the region */
-    uint8_t chunks    : 1;           /* the receiver accepts bounce buffers */
+    uint8_t accepts_bounce : 1;      /* the receiver accepts bounce buffers */
     uint8_t cancelling : 1;          /* the receiver is, or will be, asked to return it */
     uint8_t cancelled : 1;           /* the receiver returned it */
     uint8_t landed    : 1;           /* loopback message: its first packet arrived */

@@ -12,7 +12,7 @@
 #include "core/ep_batch.h"
 #include "proto/select.h"
 #include "rma/cma.h"
-#include "rndv/chunks.h"
+#include "rndv/bounce.h"
 #include "rndv/ipc.h"
 #include "rndv/send.h"
 #include "rndv/staging.h"
@@ -94,7 +94,7 @@ static bool is_better_announced(const struct cw_send *send, struct ucp_ep *ep)
 {
     return cw_unlikely(send->cursor.class_id == CW_DT_DEVICE) &&
            (cw_ipc_is_possible(ep, &send->cursor, send->cursor.length) ||
-            cw_chunks_are_possible(ep, &send->cursor, send->cursor.length));
+            cw_bounce_is_possible(ep, &send->cursor, send->cursor.length));
 }
 
 /* The bits of proto/select.h. A key without a validity word is one to memory of a device. */

@@ -9,7 +9,7 @@
 #include "base/bytes.h"
 #include "mem/copy.h"
 #include "rma/rma.h"
-#include "rndv/chunks.h"
+#include "rndv/bounce.h"
 #include "rndv/ipc.h"
 #include "rndv/recv.h"
 #include "rndv/send.h"
@@ -293,7 +293,7 @@ static void release_named_get(struct cw_send *send)
     struct ucp_ep *ep = cw_send_request(send)->ep;
     const struct cw_wire_rndv_copied packet = {.receive_id = htole64(send->receive_id)};
     const int is_copied =
-        (send->phase == CW_SEND_ANNOUNCED || send->phase == CW_SEND_CHUNKS) && ep->state == CW_EP_OPEN;
+        (send->phase == CW_SEND_ANNOUNCED || send->phase == CW_SEND_BOUNCE) && ep->state == CW_EP_OPEN;
 
     release_get(send);
     if (is_copied) {
@@ -309,11 +309,11 @@ static const struct cw_send_kind get_named_kind = {
     .release = release_named_get,
 };
 
-/* Whether this side may send the name of the memory, or use chunks. */
+/* Whether this side may send the name of the memory, or use bounce buffers. */
 static bool may_announce(struct ucp_ep *ep, const struct cw_send *send, const struct get *get)
 {
     return ((get->accepts & CW_WIRE_GET_NAME) && cw_ipc_is_possible(ep, &send->cursor, (size_t)get->length)) ||
-           ((get->accepts & CW_WIRE_GET_CHUNKS) && cw_chunks_are_possible(ep, &send->cursor, (size_t)get->length));
+           ((get->accepts & CW_WIRE_GET_CHUNKS) && cw_bounce_is_possible(ep, &send->cursor, (size_t)get->length));
 }
 
 static void start_sending(struct ucp_ep *ep, struct cw_request *request, struct cw_mem_pin *pin, const void *from,
@@ -334,7 +334,7 @@ static void start_sending(struct ucp_ep *ep, struct cw_request *request, struct 
         cw_idmap_add(&ep->worker->ids, request, &send->id) == UCS_OK) {
         send->kind = &get_named_kind;
         send->named = 1;
-        send->chunks = (get->accepts & CW_WIRE_GET_CHUNKS) != 0;
+        send->accepts_bounce = (get->accepts & CW_WIRE_GET_CHUNKS) != 0;
         cw_request_release(request, 0);
         cw_send_by_devices(request, (get->accepts & CW_WIRE_GET_NAME) != 0);
         return;

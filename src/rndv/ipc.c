@@ -17,7 +17,7 @@
 #include "msg/send.h"
 #include "os/clock.h"
 #include "os/unix_socket.h"
-#include "rndv/chunks.h"
+#include "rndv/bounce.h"
 
 #define POLL_NS UINT64_C(20000) /* poll interval of the copy */
 
@@ -257,7 +257,7 @@ ucs_status_t cw_ipc_send_name(struct cw_request *request)
     }
     if (md == NULL || md->give_name == NULL || peer == 0 ||
         !md->give_name(md, send->cursor.contig, send->cursor.length, peer, &name) || !pass_fds(request->ep, &name)) {
-        return cw_chunks_or_data(request);
+        return cw_bounce_or_data(request);
     }
     packet = packet_of(send, &name);
     status = cw_lane_send_packet(request->ep->conn, CW_PACKET_RNDV_NAME, &packet, sizeof(packet));

@@ -42,7 +42,7 @@ void cw_ipc_ep_ended(struct ucp_ep *ep);
 /* A number for passed descriptors. Each is used once, so a descriptor is never matched with another purpose. */
 uint64_t cw_ipc_next_number(void);
 
-/* The attempt (request->send) that sends the name of a send's memory, or continues with cw_chunks_or_data if there is
+/* The attempt (request->send) that sends the name of a send's memory, or continues with cw_bounce_or_data if there is
  * none. The send has the phase CW_SEND_NAMING. */
 ucs_status_t cw_ipc_send_name(struct cw_request *request);
 

@@ -14,8 +14,8 @@
 #include "core/lane_copies.h"
 #include "msg/reassembly.h"
 #include "msg/msg.h"
-#include "rndv/chunk_table.h"
-#include "rndv/chunks.h"
+#include "rndv/bounce.h"
+#include "rndv/bounce_table.h"
 #include "rndv/ipc.h"
 #include "rndv/recv_device.h"
 #include "rndv/shares.h"
@@ -29,7 +29,7 @@
 #define CALL_BYTES  (16u << 10)  /* progress copies longer messages after it has handled all packets that arrived */
 #define QUIESCE_NS  UINT64_C(20000000)
 
-enum phase { WAITING, COPYING, RECEIVING, MOVING, NAMING, IPC, CHUNKS };
+enum phase { WAITING, COPYING, RECEIVING, MOVING, NAMING, IPC, BOUNCING };
 
 struct cw_rndv_recv {
     struct cw_reassembly in;
@@ -41,11 +41,11 @@ struct cw_rndv_recv {
     uint64_t reserved; /* bytes that the transport is placing */
     struct cw_shares shares;
     struct cw_request *moving; /* MOVING: the request of the device's transfer, which ends first */
-    struct cw_ipc *ipc;        /* NEAR */
-    struct cw_chunks *chunks;  /* CHUNKS */
+    struct cw_ipc *ipc;        /* IPC */
+    struct cw_bounce_recv *bounce; /* BOUNCING */
     uint8_t phase;
     uint8_t accepts; /* CW_WIRE_GET_NAME, CW_WIRE_GET_CHUNKS: what the sender may answer */
-    uint8_t chunked; /* chunks have arrived */
+    uint8_t has_bounced; /* bounce buffers have arrived */
     uint8_t asked;   /* READY COPY, or DONE for a get, was sent, and no COPIED has arrived */
     uint8_t copy_failed;
     uint8_t unannounced;   /* begun by cw_rndv_recv_expect */
@@ -73,9 +73,9 @@ static void end_ipc(struct cw_rndv_recv *receive)
         cw_ipc_end(receive->ipc);
         receive->ipc = NULL;
     }
-    if (cw_unlikely(receive->chunks != NULL)) {
-        cw_chunks_end(receive->chunks);
-        receive->chunks = NULL;
+    if (cw_unlikely(receive->bounce != NULL)) {
+        cw_bounce_recv_end(receive->bounce);
+        receive->bounce = NULL;
     }
 }
 
@@ -105,7 +105,7 @@ static void aborted(struct cw_reassembly *reassembly, struct ucp_ep *ep, ucs_sta
     if (receive->cursor->class_id == CW_DT_STAGED && reassembly->received == receive->offer.length) {
         status = cw_staging_wait(receive->cursor->staging);
     }
-    if (receive->chunks != NULL && cw_chunks_wait(receive->chunks) == UCS_OK) {
+    if (receive->bounce != NULL && cw_bounce_recv_wait(receive->bounce) == UCS_OK) {
         status = UCS_OK;
     }
     finish(receive, ep, status);
@@ -150,11 +150,11 @@ static void begin_receiving(struct cw_rndv_recv *receive)
     }
 }
 
-/* Whether the local device can copy the message from the sender's memory, or from chunks. */
+/* Whether the local device can copy the message from the sender's memory, or from bounce buffers. */
 static uint8_t what_it_accepts(struct ucp_ep *ep, const struct cw_dt_cursor *cursor, size_t length)
 {
     return (uint8_t)((cw_ipc_is_possible(ep, cursor, length) ? CW_WIRE_GET_NAME : 0) |
-                     (cw_chunks_are_possible(ep, cursor, length) ? CW_WIRE_GET_CHUNKS : 0));
+                     (cw_bounce_is_possible(ep, cursor, length) ? CW_WIRE_GET_CHUNKS : 0));
 }
 
 static void ask_for_name(struct cw_rndv_recv *receive, unsigned accepts)
@@ -331,7 +331,7 @@ static void come_in_pieces(struct cw_rndv_recv *receive)
     ask_for_data(receive);
 }
 
-/* The memory that the sender has named cannot be opened: falls back to chunks or packets. */
+/* The memory that the sender has named cannot be opened: falls back to bounce buffers or packets. */
 static void come_otherwise(struct cw_rndv_recv *receive)
 {
     if (receive->accepts & CW_WIRE_GET_CHUNKS) {
@@ -690,10 +690,10 @@ ucs_status_t cw_rndv_recv_on_name(struct ucp_ep *ep, const void *data, size_t le
     return UCS_OK;
 }
 
-/* Whether this chunk is valid now. */
+/* Whether this bounce buffer is valid now. */
 static bool expects_chunk(const struct cw_rndv_recv *receive, const struct cw_wire_rndv_chunk *chunk)
 {
-    return (receive->phase == NAMING || receive->phase == CHUNKS) && (receive->accepts & CW_WIRE_GET_CHUNKS) &&
+    return (receive->phase == NAMING || receive->phase == BOUNCING) && (receive->accepts & CW_WIRE_GET_CHUNKS) &&
            chunk->send_id != 0 && (receive->offer.send_id == 0 || chunk->send_id == receive->offer.send_id);
 }
 
@@ -702,13 +702,13 @@ ucs_status_t cw_rndv_recv_on_chunk(struct ucp_ep *ep, const void *data, size_t l
     struct cw_wire_rndv_chunk chunk;
     struct cw_rndv_recv *receive;
 
-    cw_chunks_decode(data, &chunk);
+    cw_bounce_decode(data, &chunk);
     receive = find(ep, chunk.receive_id);
     if (receive == NULL) {
         return UCS_ERR_IO_ERROR;
     }
-    if (receive->phase == RECEIVING && receive->chunked && receive->in.received == 0) {
-        cw_chunk_discard(ep, &chunk); /* sent before the sender learned of the switch to packets */
+    if (receive->phase == RECEIVING && receive->has_bounced && receive->in.received == 0) {
+        cw_bounce_discard(ep, &chunk); /* sent before the sender learned of the switch to packets */
         return UCS_OK;
     }
     if (!expects_chunk(receive, &chunk)) {
@@ -716,17 +716,17 @@ ucs_status_t cw_rndv_recv_on_chunk(struct ucp_ep *ep, const void *data, size_t l
     }
     if (receive->phase == NAMING) {
         receive->offer.send_id = chunk.send_id;
-        receive->chunked = 1;
-        receive->chunks =
-            cw_chunks_begin(ep, chunk.send_id, receive->cursor, receive->offer.length, ipc_ended, receive);
-        receive->phase = CHUNKS;
-        if (receive->chunks == NULL) {
+        receive->has_bounced = 1;
+        receive->bounce =
+            cw_bounce_recv_begin(ep, chunk.send_id, receive->cursor, receive->offer.length, ipc_ended, receive);
+        receive->phase = BOUNCING;
+        if (receive->bounce == NULL) {
             come_in_pieces(receive);
             return UCS_OK;
         }
         cw_trace_note(receive->request, CW_TRACE_PATH, CW_TRACE_DEVICE, 0, receive->offer.length);
     }
-    return cw_chunks_take(receive->chunks, &chunk);
+    return cw_bounce_recv_take(receive->bounce, &chunk);
 }
 
 ucs_status_t cw_rndv_recv_on_copied(struct ucp_ep *ep, const void *data, size_t length CW_UNUSED)

@@ -9,11 +9,11 @@
  *      only the sender copies: begins here ----------------------'
  *      nobody copies: begins here --> RECEIVING --last byte--> done
  *      the devices share a host: begins here --> NAMING --first piece--> RECEIVING
- *                                                    |--NAME--> NEAR --all is copied--> done
+ *                                                    |--NAME--> IPC --all is copied--> done
  *                                                    |           |--it cannot be opened--> NAMING
  *                                                    |           `--it fails--> RECEIVING
- *                                                    `--first chunk--> CHUNKS --all is copied--> done
- *                                                                         `--it fails--> RECEIVING
+ *                                                    `--first CHUNK--> BOUNCING --all is copied--> done
+ *                                                                      `--it fails--> RECEIVING
  *      a device moves it: begins here --> MOVING --all is there--> done
  *                                           `--the device fails--> RECEIVING
  */

@@ -10,7 +10,7 @@
 #include "core/lane_copies.h"
 #include "core/lanes.h"
 #include "msg/op_ep.h"
-#include "rndv/chunks.h"
+#include "rndv/bounce.h"
 #include "rndv/ipc.h"
 #include "rndv/shares.h"
 #include "rndv/staging.h"
@@ -351,7 +351,7 @@ static ucs_status_t begin_naming(struct cw_request *request, enum cw_wire_rndv_m
         return UCS_ERR_IO_ERROR;
     }
     send->named |= names;
-    send->chunks = mode != CW_WIRE_RNDV_NAME;
+    send->accepts_bounce = mode != CW_WIRE_RNDV_NAME;
     cw_send_by_devices(request, names);
     return UCS_OK;
 }
@@ -363,16 +363,16 @@ void cw_send_by_devices(struct cw_request *request, int names)
     cw_send_from_start(request, CW_SEND_NAMING,
                        (names && cw_ipc_is_possible(request->ep, &send->cursor, send->cursor.length))
                            ? cw_ipc_send_name
-                           : cw_chunks_or_data);
+                           : cw_bounce_or_data);
 }
 
-/* The receiver cannot map the chunks. */
-static ucs_status_t end_chunks(struct cw_request *request, uint32_t mode)
+/* The receiver cannot map the bounce buffers. */
+static ucs_status_t end_bounce(struct cw_request *request, uint32_t mode)
 {
     if (mode != CW_WIRE_RNDV_SEND) {
         return UCS_ERR_IO_ERROR;
     }
-    cw_send_from_start(request, CW_SEND_DATA, cw_chunks_withdraw);
+    cw_send_from_start(request, CW_SEND_DATA, cw_bounce_withdraw);
     return UCS_OK;
 }
 
@@ -419,9 +419,9 @@ ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length
     }
     cw_trace_note(request, CW_TRACE_ANSWER, CW_PACKET_RNDV_READY, 0, 0);
     send = cw_request_state(request);
-    if (cw_unlikely(send->phase == CW_SEND_CHUNKS)) {
+    if (cw_unlikely(send->phase == CW_SEND_BOUNCE)) {
         send->rndv.piece = ready.piece;
-        return end_chunks(request, ready.mode);
+        return end_bounce(request, ready.mode);
     }
     if (send->phase != CW_SEND_ANNOUNCED && send->phase != CW_SEND_COPIED) {
         return UCS_ERR_IO_ERROR; /* an earlier READY is already being served */
@@ -485,7 +485,7 @@ ucs_status_t cw_send_on_done(struct ucp_ep *ep, const void *data, size_t length 
     case CW_SEND_ANNOUNCED:
     case CW_SEND_COPIED:
         break;
-    case CW_SEND_CHUNKS:
+    case CW_SEND_BOUNCE:
         if (send->cursor.offset < send->cursor.length) {
             return UCS_ERR_IO_ERROR;
         }

@@ -15,7 +15,7 @@
 #include "core/worker.h"
 #include "mem/registry.h"
 #include "os/clock.h"
-#include "rndv/chunk_table.h"
+#include "rndv/bounce_table.h"
 
 #define OUT_CHUNKS  4u  /* chunks copied ahead of the packets, or of the peer's copies */
 #define IN_CHUNKS   32u /* chunks that may wait for a device slower than the network */
@@ -30,7 +30,7 @@ enum state { FREE, BUSY, FULL, SHOWN };
 
 struct slot {
     char *memory;           /* NULL: not allocated yet */
-    struct cw_chunk *chunk; /* open staging: its memory */
+    struct cw_bounce *bounce; /* open staging: its memory */
     struct cw_md_copy copy; /* the copy of a BUSY slot */
     size_t number;          /* number of its chunk */
     enum state state;
@@ -81,19 +81,19 @@ static char *give_memory(struct cw_staging *staging, struct slot *slot)
     if (staging->ep == NULL) {
         return staging->md->staging(staging->md, staging->device, staging->chunk);
     }
-    slot->chunk = cw_chunk_take(staging->ep, staging->md, staging->device, staging->chunk, &staging->waits);
-    return (slot->chunk == NULL) ? NULL : slot->chunk->memory.ptr;
+    slot->bounce = cw_bounce_take(staging->ep, staging->md, staging->device, staging->chunk, &staging->waits);
+    return (slot->bounce == NULL) ? NULL : slot->bounce->memory.ptr;
 }
 
 static void take_memory(const struct cw_staging *staging, struct slot *slot)
 {
-    if (slot->chunk != NULL) {
-        slot->chunk->in_doubt |= slot->state == SHOWN;
-        cw_chunk_rest(slot->chunk);
+    if (slot->bounce != NULL) {
+        slot->bounce->in_doubt |= slot->state == SHOWN;
+        cw_bounce_return(slot->bounce);
     } else if (slot->memory != NULL) {
         staging->md->unstage(staging->md, slot->memory);
     }
-    slot->chunk = NULL;
+    slot->bounce = NULL;
     slot->memory = NULL;
 }
 
@@ -197,7 +197,7 @@ int cw_staging_open(struct cw_dt_cursor *cursor, struct ucp_ep *ep, size_t lengt
 
 static uint64_t poll_ns(const struct cw_staging *staging)
 {
-    return (staging->ep == NULL) ? POLL_NS : cw_chunk_poll_ns(staging->worker);
+    return (staging->ep == NULL) ? POLL_NS : cw_bounce_poll_ns(staging->worker);
 }
 
 void cw_staging_await(struct cw_staging *staging, void (*wake)(void *arg), void *arg)
@@ -357,10 +357,10 @@ bool cw_staging_is_barren(const struct cw_staging *staging)
     return staging->begun == 0 && !staging->waits;
 }
 
-struct cw_chunk *cw_staging_chunk(struct cw_staging *staging, size_t offset, size_t *length_p)
+struct cw_bounce *cw_staging_bounce(struct cw_staging *staging, size_t offset, size_t *length_p)
 {
     *length_p = chunk_length(staging, offset / staging->chunk);
-    return slot_of(staging, offset / staging->chunk)->chunk;
+    return slot_of(staging, offset / staging->chunk)->bounce;
 }
 
 void cw_staging_shown(struct cw_staging *staging, size_t offset)
@@ -368,7 +368,7 @@ void cw_staging_shown(struct cw_staging *staging, size_t offset)
     struct slot *slot = slot_of(staging, offset / staging->chunk);
 
     slot->state = SHOWN;
-    slot->chunk->passed = 0;
+    slot->bounce->passed = 0;
 }
 
 int cw_staging_taken(struct cw_staging *staging, size_t offset, int keeps)

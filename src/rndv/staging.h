@@ -7,7 +7,7 @@
  *
  *      out: device --copy--> buffer --pack--> packet        in: packet --unpack--> buffer --copy--> device
  *
- * Open staging copies to chunks that the peer's device reads (rndv/chunks.h); nothing is packed.
+ * Open staging copies to bounce buffers that the peer's device reads (rndv/bounce.h); nothing is packed.
  */
 #ifndef CW_RNDV_STAGING_H
 #define CW_RNDV_STAGING_H
@@ -16,7 +16,7 @@
 
 #include "msg/datatype.h"
 
-struct cw_chunk;
+struct cw_bounce;
 struct cw_staging;
 struct ucp_ep;
 struct ucp_worker;
@@ -51,15 +51,15 @@ void cw_staging_await(struct cw_staging *staging, void (*wake)(void *arg), void 
 
 /* As cw_staging_begin, for a message to that peer. Returns whether open staging has begun. */
 int cw_staging_open(struct cw_dt_cursor *cursor, struct ucp_ep *ep, size_t length);
-/* Whether it has no chunk and cannot get one. */
+/* Whether it has no bounce buffer and cannot get one. */
 bool cw_staging_is_barren(const struct cw_staging *staging);
-/* Returns the chunk that holds the bytes at that offset, ready for the peer, and their number. */
-struct cw_chunk *cw_staging_chunk(struct cw_staging *staging, size_t offset, size_t *length_p);
+/* Returns the bounce buffer that holds the bytes at that offset, ready for the peer, and their number. */
+struct cw_bounce *cw_staging_bounce(struct cw_staging *staging, size_t offset, size_t *length_p);
 /* These bytes were announced to the peer. */
 void cw_staging_shown(struct cw_staging *staging, size_t offset);
-/* The peer has copied them; `keeps`: it has retained its mapping of the chunk. 0: no such bytes were announced. */
+/* The peer has copied them; `keeps`: it has retained its mapping of the buffer. 0: no such bytes were announced. */
 int cw_staging_taken(struct cw_staging *staging, size_t offset, int keeps);
-/* Whether nothing can change before the peer has taken a chunk. */
+/* Whether nothing can change before the peer has taken a buffer. */
 int cw_staging_waits_for_peer(const struct cw_staging *staging);
 /* Returns whether no copy is in flight; begins none. */
 bool cw_staging_is_quiet(struct cw_staging *staging);
