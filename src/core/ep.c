@@ -579,7 +579,7 @@ static void end_requests(struct cw_list *list, ucs_status_t status, ucs_status_t
     }
 }
 
-static void close_conn(struct cw_conn **conn_p)
+static void close_and_clear(struct cw_conn **conn_p)
 {
     struct cw_conn *conn = *conn_p;
 
@@ -604,8 +604,8 @@ static void close_conns(struct ucp_ep *ep)
     if (ep->conn != NULL) {
         ep->worker->handlers->ep_quiesce(ep);
     }
-    close_conn(&ep->conn);
-    close_conn(&ep->loop_conn);
+    close_and_clear(&ep->conn);
+    close_and_clear(&ep->loop_conn);
     close_old_conns(ep);
     cw_lanes_end(ep, (ep->state == CW_EP_FAILED) ? ep->status : UCS_ERR_CANCELED);
 }

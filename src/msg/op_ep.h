@@ -26,8 +26,8 @@ struct cw_op_reassembly {
     struct cw_list receiving;   /* transfers and answers, unbounded */
     struct cw_list partial;     /* objects that packets are looked up in */
     struct cw_list stored;      /* complete, but not received by the program */
-    char *place;                /* where the transport writes the next bytes of a message; NULL: no buffer */
-    uint8_t place_is_ours;      /* `place` is allocated by the library, which frees it */
+    char *destination;          /* where the transport writes the next bytes of a message; NULL: no buffer */
+    uint8_t destination_is_ours; /* `destination` is allocated by the library, which frees it */
 };
 
 struct cw_op_ep {

@@ -79,34 +79,34 @@ unsigned cw_reassembly_place(struct ucp_ep *ep, const void *header, size_t lengt
     struct cw_reassembly *reassembly = expecting(ep, header, length);
 
     _Static_assert(sizeof(struct cw_wire_next) == CW_PLACE_HEADER, "the header of packets that are placed");
-    if (reassembly == NULL || cw_op_ep(ep)->reassembly.place != NULL) {
+    if (reassembly == NULL || cw_op_ep(ep)->reassembly.destination != NULL) {
         return 0;
     }
-    cw_op_ep(ep)->reassembly.place = reassembly->kind->place(reassembly, length);
-    cw_op_ep(ep)->reassembly.place_is_ours = cw_op_ep(ep)->reassembly.place == NULL;
-    if (cw_op_ep(ep)->reassembly.place_is_ours) {
-        cw_op_ep(ep)->reassembly.place = malloc(length);
+    cw_op_ep(ep)->reassembly.destination = reassembly->kind->place(reassembly, length);
+    cw_op_ep(ep)->reassembly.destination_is_ours = cw_op_ep(ep)->reassembly.destination == NULL;
+    if (cw_op_ep(ep)->reassembly.destination_is_ours) {
+        cw_op_ep(ep)->reassembly.destination = malloc(length);
     }
-    if (cw_op_ep(ep)->reassembly.place == NULL) {
+    if (cw_op_ep(ep)->reassembly.destination == NULL) {
         return 0;
     }
     reassembly->placing = 1;
-    *iov = (struct iovec){.iov_base = cw_op_ep(ep)->reassembly.place, .iov_len = length};
+    *iov = (struct iovec){.iov_base = cw_op_ep(ep)->reassembly.destination, .iov_len = length};
     return 1;
 }
 
 void cw_reassembly_placed(struct ucp_ep *ep, const void *header, size_t length)
 {
     struct cw_reassembly *reassembly = expecting(ep, header, length);
-    char *data = cw_op_ep(ep)->reassembly.place;
-    const int ours = cw_op_ep(ep)->reassembly.place_is_ours;
+    char *data = cw_op_ep(ep)->reassembly.destination;
+    const int ours = cw_op_ep(ep)->reassembly.destination_is_ours;
     ucs_status_t status;
 
     if (reassembly == NULL || !reassembly->placing) {
         return; /* the endpoint failed meanwhile */
     }
-    cw_op_ep(ep)->reassembly.place = NULL;
-    cw_op_ep(ep)->reassembly.place_is_ours = 0;
+    cw_op_ep(ep)->reassembly.destination = NULL;
+    cw_op_ep(ep)->reassembly.destination_is_ours = 0;
     reassembly->placing = 0;
     status = arrived(reassembly, data, length);
     if (status != UCS_OK) {
@@ -135,9 +135,9 @@ void cw_reassembly_ep_ended(struct ucp_ep *ep, ucs_status_t status)
     lose(ep, &cw_op_ep(ep)->reassembly.receiving, status);
     lose(ep, &cw_op_ep(ep)->reassembly.partial, status);
     cw_ep_let_go(ep, ep->retained); /* the endpoint stores nothing any more; its requests were completed before */
-    if (cw_op_ep(ep)->reassembly.place_is_ours) {
-        free(cw_op_ep(ep)->reassembly.place);
+    if (cw_op_ep(ep)->reassembly.destination_is_ours) {
+        free(cw_op_ep(ep)->reassembly.destination);
     }
-    cw_op_ep(ep)->reassembly.place = NULL;
-    cw_op_ep(ep)->reassembly.place_is_ours = 0;
+    cw_op_ep(ep)->reassembly.destination = NULL;
+    cw_op_ep(ep)->reassembly.destination_is_ours = 0;
 }

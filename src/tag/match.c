@@ -314,7 +314,7 @@ static void array_remove(struct cw_tag_matcher *matcher, struct cw_tag_posted *p
 /* ---- posted receives ---- */
 
 /* Queues a receive, whose key and mask are set, outside the array. */
-static void place(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv)
+static void link_recv(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv)
 {
     struct cw_tag_mask *mask = use_mask(matcher, recv->mask);
 
@@ -332,7 +332,7 @@ static void place(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv)
 }
 
 /* Accounts for a receive that has left the table or the leftover list. */
-static void displace(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv)
+static void unlink_recv(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv)
 {
     if (!(recv->node.position & CW_TAG_LISTED)) {
         struct cw_tag_mask *mask = &matcher->masks[recv->node.position & CW_TAG_SLOT];
@@ -355,7 +355,7 @@ static void array_to_table(struct cw_tag_matcher *matcher)
     for (posted = matcher->first; posted != matcher->last; posted++) {
         posted->recv->node.key = posted->key;
         posted->recv->mask = posted->mask;
-        place(matcher, posted->recv);
+        link_recv(matcher, posted->recv);
     }
     free(matcher->array);
     matcher->array = matcher->array_end = matcher->first = matcher->last = matcher->stop = NULL;
@@ -376,7 +376,7 @@ CW_NOINLINE void cw_tag_matcher_enqueue(struct cw_tag_matcher *matcher, struct c
     }
     recv->node.key = tag & mask;
     recv->mask = mask;
-    place(matcher, recv);
+    link_recv(matcher, recv);
     cw_tag_matcher_set_stop(matcher);
 }
 
@@ -449,7 +449,7 @@ struct cw_tag_recv *cw_tag_matcher_match_recv(struct cw_tag_matcher *matcher, ui
     } else {
         cw_list_remove(&listed->node.ring);
     }
-    displace(matcher, listed);
+    unlink_recv(matcher, listed);
     return listed;
 }
 
@@ -471,7 +471,7 @@ bool cw_tag_matcher_cancel(struct cw_tag_matcher *matcher, struct cw_tag_recv *r
     } else {
         remove_node(matcher, &recv->node);
     }
-    displace(matcher, recv);
+    unlink_recv(matcher, recv);
     return true;
 }
 
