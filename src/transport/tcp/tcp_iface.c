@@ -19,7 +19,7 @@
 #include "os/host.h"
 
 #define MAX_SHORT           2048u
-#define ZCOPY_BREAK_EVEN    (16u << 10) /* with segments (UCX_TCP_TX_SEG_SIZE) that hold as much */
+#define ZCOPY_BREAK_EVEN    (16u << 10) /* at most a segment (UCX_TCP_TX_SEG_SIZE): beyond it nothing is copied */
 #define MAX_INTERFACES      256u
 #define LAST_WORDS_RECEIVES 4096u /* more than any kernel buffers for a closed connection */
 #define MIN_SEG_SIZE        1024u
