@@ -101,7 +101,7 @@ def from_blocks(path):
         if text.startswith("#include"):
             yield "cat >%s <<'END'\n%sEND\n" % (names.pop(0), text)
             continue
-        for line in text.replace("\\\n", "").splitlines():
+        for line in re.sub(r"\\\n *", "", text).splitlines():
             yield from command(re.sub(r"(?<=\w) {2,}(?!\S*#).*", "", line))
 
 
