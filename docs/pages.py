@@ -462,11 +462,40 @@ def manuals(target, pages, arguments):
         write(os.path.join(target, "man" + place[-1], place), text.rstrip() + "\n")
 
 
+SPEC = os.path.join(ROOT, "docs/spec")
+STATEMENT = r"(?:[A-Z]{2,3}|N2[23])-\d+|R\d+"
+MENTION = re.compile(r"`[^`]*`|\[[^\]]*\]\([^)]*\)|(?P<own>^\*\*)?\b(?P<name>%s)\b(?(own)\*\*)" % STATEMENT,
+                     re.MULTILINE)
+
+
+def statement_pages():
+    """{number of a statement: page of docs/spec}"""
+    found = {}
+    for page in sorted(name for name in os.listdir(SPEC) if name.endswith(".md")):
+        with open(os.path.join(SPEC, page), encoding="utf-8") as file:
+            found.update({name: page for name in re.findall(r"^\*\*(%s)\*\*" % STATEMENT, file.read(), re.MULTILINE)})
+    return found
+
+
+def with_anchors(page, text, pages):
+    """The text of a page of docs/spec: its statements have anchors, and those that it mentions are links to them."""
+    def marked(match):
+        name = match.group("name")
+        if name not in pages:
+            return match.group()
+        if match.group("own"):
+            return '<span id="%s"></span>**%s**' % (name, name)
+        return "[%s](%s#%s)" % (name, pages[name] if pages[name] != page else "", name)
+
+    return MENTION.sub(marked, text)
+
+
 NAVIGATION = {"Use": "docs/use/", "Operate": "docs/operate/", "Manual": r"man/(?:ucp\.7|.*\.[15])\.md",
               "Examples": "examples/|python/README|rust/README",
               "Change": r"CONTRIBUTING|docs/(?:ARCHITECTURE|TRANSPORT)\.md|docs/change/", "Decisions": "docs/why/",
               "Look up": r"docs/(?:STATUS|CONFIG|WIRE)\.md|docs/(?:reference|spec)/",
               "Project": "CHANGELOG|SECURITY"}
+RECORD = r"bench/reports/[^/]+/report\.md"  # of a release, which the folder names
 
 
 def navigation(folder):
@@ -474,11 +503,14 @@ def navigation(folder):
     paths = sorted(os.path.relpath(os.path.join(at, name), folder) for at, _, names in os.walk(folder)
                    for name in names if name.endswith(".md"))
     parts = [{part: [path for path in paths if re.match(pattern, path)]} for part, pattern in NAVIGATION.items()]
+    records = [{os.path.basename(os.path.dirname(path)): path} for path in paths if re.match(RECORD, path)]
+    parts += [{"Measured": records}] if records else []
     return "nav: %s\n" % json.dumps([{"Overview": "README.md"}, {"Start": "docs/start.md"}] + parts)
 
 
 def site(target, pages):
     """Copies all documents, and what they show or refer to, and adds the pages."""
+    numbered = statement_pages()
     for folder, folders, names in os.walk(ROOT):
         folders[:] = [name for name in folders if not re.match(r"\.|build|target$", name)]
         for name in names:
@@ -487,8 +519,9 @@ def site(target, pages):
                 continue
             with open(path, encoding="utf-8") as file:
                 text = file.read()
-            write(os.path.join(target, "docs", os.path.relpath(path, ROOT)), text)
-            for link in re.findall(r"\]\(([^():#]+\.[^():#/]+)\)", text):
+            shown = with_anchors(name, text, numbered) if folder == SPEC else text
+            write(os.path.join(target, "docs", os.path.relpath(path, ROOT)), shown)
+            for link in re.findall(r"\]\(([^():#]+)\)", text):
                 linked = os.path.normpath(os.path.join(folder, link))
                 if not link.endswith(".md") and os.path.isfile(linked):
                     copy = os.path.join(target, "docs", os.path.relpath(linked, ROOT))
