@@ -11,6 +11,7 @@
 #include "progress.h"
 
 #include <errno.h>
+#include <getopt.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -54,6 +55,17 @@ void cw_say_error(const char *format, ...)
     va_start(arguments, format);
     say("ERROR ", format, arguments);
     va_end(arguments);
+}
+
+void cw_say_option(int letter, char *const *argv)
+{
+    if (letter == ':') {
+        cw_say_error("option '%s' needs a value", argv[optind - 1]);
+    } else if (optopt > 0 && optopt < 256) {
+        cw_say_error("option '-%c' is not known; %s -h lists the options", optopt, program_name);
+    } else {
+        cw_say_error("option '%.80s' is not known; %s -h lists the options", argv[optind - 1], program_name);
+    }
 }
 
 void cw_say_note(const char *format, ...)

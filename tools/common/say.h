@@ -17,6 +17,12 @@ void cw_say_setup(const char *program, bool quiet);
 /* One line "program: ERROR sentence" on stderr, flushed after what stdout holds. */
 void cw_say_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/*
+ * One error line about an option that getopt_long() has refused with ':' (its letters begin with ':', perhaps behind
+ * '+'; opterr is 0) or '?'.
+ */
+void cw_say_option(int letter, char *const *argv);
+
 /* What later errors begin with, such as "file:3: "; it must outlive them. NULL: nothing. */
 void cw_say_place(const char *text);
 

@@ -566,13 +566,8 @@ bool cw_options_parse(struct cw_perf_options *options, int argc, char **argv, bo
             if (!take_word(options, argv[optind++], in_batch)) {
                 return false;
             }
-        } else if (letter == ':') {
-            cw_say_error("option '%s' needs a value", argv[optind - 1]);
-            return false;
-        } else if (letter == '?') {
-            bool is_letter = optopt != 0 && optopt < 256;
-            cw_say_error("option '%s%.*s' is not known; ucx_perftest -h lists the options", is_letter ? "-" : "",
-                         is_letter ? 1 : 80, is_letter ? (const char[]){(char)optopt, '\0'} : argv[optind - 1]);
+        } else if (letter == ':' || letter == '?') {
+            cw_say_option(letter, argv);
             return false;
         } else if (in_batch && !allowed_in_batch(letter)) {
             cw_say_error("this option cannot be given in a batch file: '%s'", argv[optind - 1]);

@@ -54,6 +54,14 @@ expect_status 1 "$top" --once --pid "$watched"
 grep -q "cannot inspect process $watched: no such process" "$work/err" || fail "no sentence about a dead process"
 exec 3>&-
 
+for words in -Z --no-such-option --pid '-d 0' '--queues x' 'some word'; do
+    # shellcheck disable=SC2086 # the words are meant to be split
+    expect_status 1 "$top" $words
+    [ "$(grep -c '^ucx_top: ERROR ' "$work/err")/$(wc -l <"$work/err")/$(wc -c <"$work/out")" = 1/1/0 ] ||
+        fail "not one line: $words: $(cat "$work/err")"
+done
+[ "$("$top" -Z 2>&1)" = "ucx_top: ERROR option '-Z' is not known; ucx_top -h lists the options" ] || fail "-Z"
+
 UCX_COUNTERS=n watched 3 8
 expect_status 0 "$top" --once --pid "$watched"
 grep -q 'no workers in this process' "$work/err" || fail "no sentence about a process without workers"

@@ -126,4 +126,10 @@ for wrong in "" "--bogus 1" "--request x 1" "1 2" "x"; do
     expect_status 1 "$trace" $wrong
     [ -s "$work/err" ] || fail "no sentence about '$wrong'"
 done
+for words in -Z --no-such-option --request '-r x 1' '' '1 2'; do
+    # shellcheck disable=SC2086 # the words are meant to be split
+    expect_status 1 "$trace" $words
+    [ "$(grep -c '^ucx_trace: ERROR ' "$work/err")/$(wc -l <"$work/err")/$(wc -c <"$work/out")" = 1/1/0 ] ||
+        fail "not one line: $words: $(cat "$work/err")"
+done
 finish

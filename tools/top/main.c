@@ -77,7 +77,8 @@ static bool parse(struct options *options, int argc, char **argv, int *status)
     int option;
 
     *status = 1;
-    while ((option = getopt_long(argc, argv, "1d:p:q:h", long_options, NULL)) != -1) {
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":1d:p:q:h", long_options, NULL)) != -1) {
         switch (option) {
         case '1':
             options->once = true;
@@ -110,11 +111,12 @@ static bool parse(struct options *options, int argc, char **argv, int *status)
             *status = 0;
             return false;
         default:
+            cw_say_option(option, argv);
             return false;
         }
     }
     if (optind < argc) {
-        cw_say_error("unknown option '%s'; see ucx_top --help", argv[optind]);
+        cw_say_error("'%s' is no option; ucx_top -h lists the options", argv[optind]);
         return false;
     }
     if (options->queues && options->form != TABLE) {

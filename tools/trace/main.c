@@ -62,7 +62,8 @@ static bool parse(struct options *options, int argc, char **argv, int *status)
     int option;
 
     *status = 1;
-    while ((option = getopt_long(argc, argv, "efr:c:h", long_options, NULL)) != -1) {
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":efr:c:h", long_options, NULL)) != -1) {
         switch (option) {
         case 'e':
             options->events = true;
@@ -83,6 +84,7 @@ static bool parse(struct options *options, int argc, char **argv, int *status)
             *status = 0;
             return false;
         default:
+            cw_say_option(option, argv);
             return false;
         }
     }
