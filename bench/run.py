@@ -202,7 +202,7 @@ def main(arguments):
         return 77
     text = report.markdown(results)
     with open(os.path.join(settings.out, "report.md"), "w", encoding="utf-8") as file:
-        file.write(text)
+        file.write(f"# Measurements of {results['date']}\n\n{text}")
     plot.write(results["rows"], os.path.join(settings.out, report.PLOTS))
     if settings.update:
         report.update_file(settings.update, results)

@@ -519,6 +519,7 @@ def site(target, pages):
                 continue
             with open(path, encoding="utf-8") as file:
                 text = file.read()
+            assert text.startswith("# "), path + " begins with no heading: MkDocs takes its first lines for settings"
             shown = with_anchors(name, text, numbered) if folder == SPEC else text
             write(os.path.join(target, "docs", os.path.relpath(path, ROOT)), shown)
             for link in re.findall(r"\]\(([^():#]+)\)", text):
