@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! A server that sends back what comes, and a client that talks to it: `echo`, or `echo ADDRESS:PORT TEXT`.
+//! A server that sends back what comes, and a client that talks to it: `echo`, or `echo ADDRESS:PORT TEXT`. The server
+//! listens at 127.0.0.1:13400, or where `echo listen ADDRESS:PORT` says.
 
-use causeway::{Context, Endpoint, Features, Result};
+use causeway::{Context, Endpoint, Error, Features, Result};
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -40,10 +41,19 @@ fn serve(address: SocketAddr, clients: usize) -> Result<()> {
     Ok(())
 }
 
-fn main() -> Result<()> {
-    let arguments: Vec<String> = std::env::args().collect();
-    match arguments.get(1).and_then(|address| address.parse().ok()) {
-        Some(address) => client(address, arguments.get(2).cloned().unwrap_or_else(|| "hello".into())),
-        None => serve("127.0.0.1:13400".parse().expect("a constant address"), usize::MAX),
+fn run() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let at = |text: &str| text.parse().map_err(|_| Error::INVALID_PARAM);
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => serve(at("127.0.0.1:13400")?, usize::MAX),
+        ["listen", address] => serve(at(address)?, usize::MAX),
+        [address, ref text @ ..] => client(at(address)?, text.join(" ")),
+    }
+}
+
+fn main() {
+    if let Err(error) = run() {
+        eprintln!("echo: {error}");
+        std::process::exit(1);
     }
 }

@@ -286,9 +286,13 @@ impl Endpoint {
         })
     }
 
-    /// Closes it, for all clones, once everything that was sent is delivered.
+    /// Closes it, for all clones, once everything that was sent is delivered. That the peer closed first or died is no
+    /// error: [`Endpoint::flush`] shows whether everything was delivered.
     pub async fn close(self) -> Result<()> {
         self.handle()?;
-        self.0.close(0).await.0.map(|_| ())
+        match self.0.close(0).await.0 {
+            Err(error) if error != Error::CONNECTION_RESET => Err(error),
+            _ => Ok(()),
+        }
     }
 }

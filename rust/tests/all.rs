@@ -440,6 +440,10 @@ fn an_orderly_close_differs_from_a_death() {
     assert_eq!(std::io::Error::from(error).kind(), std::io::ErrorKind::UnexpectedEof);
     let late = far.block_on(server.tag_send(1, "late")).0.unwrap_err();
     assert_eq!(late.kind(), ErrorKind::Closed);
+    let flushed = far.block_on(server.flush()).0.unwrap_err();
+    assert_eq!(flushed.kind(), ErrorKind::Closed);
+    // It is no error of a close that the peer was first.
+    far.block_on(server.close()).unwrap();
 }
 
 #[test]

@@ -4,10 +4,10 @@
 
 Usage: start.py SOURCE [print]
 
-Every indented line of the first two pages and every command of the tables of the third is run in the order of the
-pages, in a system that fresh.sh makes, except those of LEFT_OUT. What a command needs that the reader is supposed to
-have (a program, a process) is made by BEFORE. A command fails by its status, or if EXPECTED is not in its output. With
-`print` the script is only printed.
+Every indented line of these pages, and before those of the third every command of its first table, is run in a system
+that fresh.sh makes, except those of LEFT_OUT. What a command needs that the reader is supposed to have (a program, a
+process) is made by BEFORE. A command fails by its status, or if EXPECTED is not in its output. With `print` the script
+is only printed.
 """
 
 import os
@@ -22,11 +22,9 @@ LEFT_OUT = {
     "./causeway test": "install.fresh.* run it",
     "find_package(": "install.cmake",
     "target_link_libraries(": "install.cmake",
-    "rust/tokio.sh": "rust.tokio",
-    "cd rust": "rust.tests",
-    "./causeway wheel": "python.*",
-    "pip install": "python.*",
-    "python echo.py": "python.*",
+    "cd rust": "rust.crate.*",
+    "cargo build": "rust.crate.*",
+    "target/debug/examples/echo": "rust.crate.*",
 }
 MPI = """
 #include <mpi.h>
@@ -59,13 +57,12 @@ END
         sleep 1""",
     "cc hello.c": INSTALL + " gcc libc6-dev pkg-config",
     "ucx_info -d": "PATH=$PWD/build/release/bin:$PATH; unset LD_LIBRARY_PATH",
-    "cc stream_echo.c": "cp examples/*.c .",
+    "python3 -m venv": INSTALL + " python3-venv",
 }
 INSTEAD = {
     "grep libuc /proc/PID/maps": "grep libuc /proc/$PID/maps; kill $PID",
     "UCX_TLS=self,tcp ucx_perftest ...": "UCX_TLS=self,tcp ucx_perftest -l -t tag_lat",
     "ucx_top": "timeout 3 ucx_top || [ $? = 124 ]",
-    "the same": "cc am_rpc.c $(pkg-config --cflags --libs ucx)",
 }
 EXPECTED = {
     "./causeway run": "tcp",
@@ -77,6 +74,9 @@ EXPECTED = {
     "build/release/bin/ucx_info -c": "UCX_TLS=",
     "UCX_LOG_LEVEL=info ./program": "INFO",
     "wait": "received: good morning",
+    "./stream_echo client": "^good day",
+    "printf": "^yad doog",
+    "env/bin/python python/examples/echo.py localhost": "^good evening",
     "ucx_perftest & sleep": "Final: ",
     "ucx_perftest -l -t tag_lat --sweep": "^{",
 }
@@ -106,19 +106,17 @@ def from_blocks(path):
 
 
 def from_tables(path):
-    """Shell of the tables: each command is in a cell; two of one cell are typed in two terminals."""
+    """Shell of the table: each command is in a cell; two of one cell are typed in two terminals."""
     with open(path, encoding="utf-8") as file:
         rows = re.findall(r"^\| (.*) \|$", file.read(), re.MULTILINE)
     for row in rows:
-        cells = row.split(" | ")
-        cell = cells[0] if cells[0].startswith("`") else cells[1]
+        cell = row.split(" | ")[0]
         quoted = re.findall(r"`([^`]*)`", cell)
         if len(quoted) == 2 and " and " in cell:
             yield from command("%s & sleep 1; %s && wait || { kill $!; false; }" % tuple(quoted))
             continue
-        for line in quoted or [cell]:
-            if quoted or line in INSTEAD:
-                yield from command(line)
+        for line in quoted:
+            yield from command(line)
 
 
 def command(line):
@@ -139,7 +137,8 @@ def main():
     source = sys.argv[1]
     script = START + "".join(from_blocks(os.path.join(source, "README.md"))) + \
         "".join(from_blocks(os.path.join(source, "docs/start.md"))) + \
-        "".join(from_tables(os.path.join(source, "docs/use/examples.md"))) + "echo 'all commands work'\n"
+        "".join(from_tables(os.path.join(source, "docs/use/examples.md"))) + \
+        "".join(from_blocks(os.path.join(source, "docs/use/examples.md"))) + "echo 'all commands work'\n"
     if sys.argv[2:] == ["print"]:
         print(script)
         return
