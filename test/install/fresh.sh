@@ -39,6 +39,7 @@ mkdir "\$1/causeway"
 tar -C '$source' --exclude=./.git --exclude=./build --exclude='./build-*' --exclude=__pycache__ -cf - . |
     tar -C "\$1/causeway" --no-same-owner -xf -
 cp '$work/command' "\$1/causeway.sh"
+[ -e "\$1/etc/hosts" ] || echo 127.0.0.1 localhost >"\$1/etc/hosts" # as Debian's installer writes it
 exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root chroot "\$1" sh /causeway.sh
 END
 # As root in namespaces of its own, so that neither a process nor something mounted outlives an end before the time.

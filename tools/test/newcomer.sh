@@ -195,8 +195,22 @@ says "little memory" "out of memory for .* bytes\|cannot allocate .* bytes" \
 says "the other project's library" "version .* of another implementation\|Library path: .*libucp" "$info" -v
 if unshare -rm true 2>/dev/null; then
     says "no /proc" "/proc" unshare -rm sh -c "mount -t tmpfs none /proc && UCX_LOG_LEVEL=diag exec '$newcomer'"
+    # Shared memory takes no file: two processes talk, and nothing is logged.
+    cat >"$work/without" <<END
+mount -t tmpfs -o ro none /dev/shm && ! touch /dev/shm/file 2>/dev/null || exit 1
+export UCX_TLS=shm UCX_LOG_LEVEL=warn
+: >'$work/without.server'
+'$newcomer' serve '$work/without.address' >'$work/without.server' 2>&1 &
+until grep -q serving '$work/without.server'; do sleep 0.05; done
+'$newcomer' join '$work/without.address' >'$work/without.client' 2>&1
+kill \$!
+cat '$work/without.server' '$work/without.client'
+END
+    says "no /dev/shm" "^ok: " unshare -rm sh "$work/without"
+    [ "$(wc -l <"$work/out")" = 2 ] || { fail "no /dev/shm: more is said than needed"; cat "$work/out"; }
 else
     left_out "no /proc" "no mount namespaces"
+    left_out "no /dev/shm" "no mount namespaces"
 fi
 echo "$count mistakes"
 [ $count -ge 46 ] || fail "fewer than 46 mistakes were tried"
