@@ -43,6 +43,8 @@ struct cw_side_memory cw_side_memory_now(void)
     while (fgets(line, sizeof(line), file) != NULL) {
         if (sscanf(line, "Rss: %ld", &kib) == 1) {
             memory.resident_kib = kib;
+        } else if (sscanf(line, "Pss: %ld", &kib) == 1) {
+            memory.share_kib = kib;
         } else if (sscanf(line, "Private_Dirty: %ld", &kib) == 1) {
             memory.dirty_kib = kib;
         }

@@ -19,6 +19,7 @@ struct cw_side {
 /* Of this process; malloc_bytes is -1 where it cannot be known. */
 struct cw_side_memory {
     long resident_kib;
+    long share_kib; /* a page of several processes counts as its part */
     long dirty_kib;
     long malloc_bytes;
 };

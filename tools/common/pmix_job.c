@@ -2,7 +2,7 @@
 /*
  * The processes of a job, through PMIx.
  *
- * Callers: group.c of the performance tool.
+ * Callers: group.c of the performance tool, bench_wireup.
  * The few types of PMIx that are used are written down here. They belong to its binary interface, which libpmix.so.2
  * has kept from release 2 to 5: of pmix_value_t the beginning, behind which there is room for whatever a release adds.
  * A test compares them with the header where that is installed.
@@ -22,17 +22,25 @@
 #include <string.h>
 #include <time.h>
 
+struct fence {
+    pthread_mutex_t lock;
+    pthread_cond_t done;
+    bool over;
+    int status;
+};
+
 struct cw_pmix_calls {
     int (*init)(struct pmix_proc *self, void *info, size_t count);
     int (*finalize)(void *info, size_t count);
     int (*put)(uint8_t scope, const char *key, struct pmix_value *value);
     int (*commit)(void);
-    int (*fence)(const struct pmix_proc *procs, size_t count, const struct pmix_info *info, size_t infos,
-                 void (*done)(int status, void *arg), void *arg);
+    int (*fence_nb)(const struct pmix_proc *procs, size_t count, const struct pmix_info *info, size_t infos,
+                    void (*done)(int status, void *arg), void *arg);
     int (*get)(const struct pmix_proc *proc, const char *key, const void *info, size_t count,
                struct pmix_value **value);
     const char *(*error_string)(int status);
     struct pmix_proc self;
+    struct fence fence; /* the one that was begun last */
 };
 
 static int fail(struct cw_pmix *pmix, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -66,7 +74,7 @@ static int load(struct cw_pmix *pmix)
     } wanted[] = {
         {"PMIx_Init", &calls->init},         {"PMIx_Finalize", &calls->finalize},
         {"PMIx_Put", &calls->put},           {"PMIx_Commit", &calls->commit},
-        {"PMIx_Fence_nb", &calls->fence},    {"PMIx_Get", &calls->get},
+        {"PMIx_Fence_nb", &calls->fence_nb}, {"PMIx_Get", &calls->get},
         {"PMIx_Error_string", &calls->error_string},
     };
 
@@ -114,6 +122,8 @@ int cw_pmix_open(struct cw_pmix *pmix)
     if (pmix->calls == NULL) {
         return fail(pmix, "out of memory");
     }
+    pthread_mutex_init(&pmix->calls->fence.lock, NULL);
+    pthread_cond_init(&pmix->calls->fence.done, NULL);
     if (load(pmix) != 0) {
         return -1;
     }
@@ -139,13 +149,6 @@ int cw_pmix_put(struct cw_pmix *pmix, const char *name, const char *text)
     return status == 0 ? 0 : fail_call(pmix, "PMIx_Put", status);
 }
 
-struct fence {
-    pthread_mutex_t lock;
-    pthread_cond_t done;
-    bool over;
-    int status;
-};
-
 /* Called by a thread of PMIx. */
 static void on_fence(int status, void *arg)
 {
@@ -158,33 +161,62 @@ static void on_fence(int status, void *arg)
     pthread_mutex_unlock(&fence->lock);
 }
 
-/* Others may be at work for long: each has its own time limits, and the starter ends all when one fails. */
-int cw_pmix_fence(struct cw_pmix *pmix)
+int cw_pmix_fence_begin(struct cw_pmix *pmix)
 {
-    struct fence fence = {.lock = PTHREAD_MUTEX_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
+    struct fence *fence = &pmix->calls->fence;
     struct pmix_info collect = {.key = "pmix.collect", .value = {.type = PMIX_TYPE_BOOL, .data.flag = true}};
     int status = pmix->calls->commit();
 
     if (status != 0) {
         return fail_call(pmix, "PMIx_Commit", status);
     }
-    status = pmix->calls->fence(NULL, 0, &collect, 1, on_fence, &fence);
+    pthread_mutex_lock(&fence->lock); /* the thread that ended the fence before may still be letting it go */
+    fence->over = false;
+    fence->status = 0;
+    pthread_mutex_unlock(&fence->lock);
+    status = pmix->calls->fence_nb(NULL, 0, &collect, 1, on_fence, fence);
     if (status == PMIX_DONE_AT_ONCE) {
+        fence->over = true;
         return 0;
     }
-    if (status != 0) {
-        return fail_call(pmix, "PMIx_Fence", status);
+    return status == 0 ? 0 : fail_call(pmix, "PMIx_Fence", status);
+}
+
+/* Waits for at most so long. */
+static int wait_for_fence(struct cw_pmix *pmix, unsigned seconds)
+{
+    struct fence *fence = &pmix->calls->fence;
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += seconds;
+    pthread_mutex_lock(&fence->lock);
+    if (!fence->over && seconds > 0) {
+        pthread_cond_timedwait(&fence->done, &fence->lock, &until);
     }
-    pthread_mutex_lock(&fence.lock);
-    while (!fence.over) {
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec++;
-        pthread_cond_timedwait(&fence.done, &fence.lock, &until);
+    bool over = fence->over;
+    pthread_mutex_unlock(&fence->lock);
+    if (over && fence->status != 0) {
+        return fail_call(pmix, "PMIx_Fence", fence->status);
+    }
+    return over;
+}
+
+int cw_pmix_fence_test(struct cw_pmix *pmix)
+{
+    return wait_for_fence(pmix, 0);
+}
+
+/* Others may be at work for long: each has its own time limits, and the starter ends all when one fails. */
+int cw_pmix_fence(struct cw_pmix *pmix)
+{
+    int over = cw_pmix_fence_begin(pmix);
+
+    while (over == 0) {
+        over = wait_for_fence(pmix, 1);
         cw_watchdog_beat();
     }
-    pthread_mutex_unlock(&fence.lock);
-    return fence.status == 0 ? 0 : fail_call(pmix, "PMIx_Fence", fence.status);
+    return over < 0 ? -1 : 0;
 }
 
 int cw_pmix_get(struct cw_pmix *pmix, uint32_t rank, const char *name, char *text, size_t room)

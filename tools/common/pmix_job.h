@@ -4,7 +4,8 @@
  * PMIx is what such a starter offers; its library is opened when it is needed, so that tools neither need it to be
  * built nor, started by hand, to run.
  *
- * Callers: group.c of the performance tool. One thread. Functions return 0, or -1 with a sentence in `error`.
+ * Callers: group.c of the performance tool, bench_wireup. One thread. Functions return 0, or -1 with a sentence in
+ * `error`.
  */
 #ifndef CW_TOOLS_PMIX_JOB_H
 #define CW_TOOLS_PMIX_JOB_H
@@ -33,6 +34,11 @@ int cw_pmix_put(struct cw_pmix *pmix, const char *name, const char *text);
 
 /* Waits for all processes of the job and exchanges what they have left. */
 int cw_pmix_fence(struct cw_pmix *pmix);
+
+/* The same in two parts, for programs that must make progress meanwhile. The test returns 1 when the fence is over,
+ * else 0; before that no other may begin, and the job may not be left. */
+int cw_pmix_fence_begin(struct cw_pmix *pmix);
+int cw_pmix_fence_test(struct cw_pmix *pmix);
 
 /* Reads what a process has left under a name. */
 int cw_pmix_get(struct cw_pmix *pmix, uint32_t rank, const char *name, char *text, size_t room);
