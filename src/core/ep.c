@@ -19,7 +19,7 @@
 #include "core/lanes.h"
 
 #define REDIAL_NS   UINT64_C(1000000000)
-#define DIALS_PER_ROUND 16u /* of endpoints without anything to send yet */
+#define DIALS_PER_ROUND 16u
 
 struct cw_peer *cw_peer_get(struct ucp_worker *worker, uint64_t uid, const void *address, size_t address_length)
 {
@@ -430,8 +430,15 @@ void cw_ep_dial(struct ucp_ep *ep)
 void cw_ep_queue(struct ucp_ep *ep, struct cw_request *request)
 {
     cw_ep_wait(ep, &ep->pending, request);
-    if (ep->state == CW_EP_IDLE) {
+    if (ep->state != CW_EP_IDLE) {
+        return;
+    }
+    /* Processes that all begin to send to all others would dial each other twice: after a few dials peers that have
+     * dialled already are accepted first. */
+    if (ep->worker->num_connecting < DIALS_PER_ROUND) {
         cw_ep_dial(ep);
+    } else {
+        cw_ep_reap_later(ep);
     }
 }
 
@@ -772,7 +779,8 @@ static unsigned reap(struct ucp_ep *ep)
  * endpoint whose peer has dialled meanwhile is connected already. */
 static bool should_dial(const struct ucp_ep *ep)
 {
-    return ep->state == CW_EP_IDLE && cw_ep_has_user(ep) && cw_ep_mode_watches(ep->err_mode);
+    return ep->state == CW_EP_IDLE &&
+           (!cw_list_empty(&ep->pending) || (cw_ep_has_user(ep) && cw_ep_mode_watches(ep->err_mode)));
 }
 
 /* The remaining endpoints come first in the next round: a dial costs system calls, and meanwhile peers may dial

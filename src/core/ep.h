@@ -216,7 +216,8 @@ static inline void cw_ep_waited(struct cw_request *request)
 
 /* Starts to connect an idle endpoint. The endpoint fails if that is impossible. */
 void cw_ep_dial(struct ucp_ep *ep);
-/* Queues a request behind all that were posted before, and starts to connect if necessary. */
+/* Queues a request behind all that were posted before. Starts to connect if necessary, or lets the next progress do it
+ * when many endpoints are connecting already. */
 void cw_ep_queue(struct ucp_ep *ep, struct cw_request *request);
 
 /* Completes a call after an attempt with that status: the request is done, or goes to ep->inflight. */

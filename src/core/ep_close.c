@@ -307,6 +307,9 @@ ucs_status_ptr_t cw_ep_close(struct ucp_ep *ep, const ucp_request_param_t *param
         return close_force(ep);
     }
     drop_handle(ep);
+    if (ep->state == CW_EP_IDLE && !is_unused(ep)) {
+        cw_ep_dial(ep);
+    }
     if (ep->state == CW_EP_FAILED) {
         result = UCS_STATUS_PTR(cw_ep_close_status(ep, ep->status));
         cw_ep_reap_later(ep);

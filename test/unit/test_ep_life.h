@@ -26,7 +26,7 @@ static ucs_status_t connect_answer, send_answer;
 static unsigned connects, losts, attempts, notices, errors;
 static uint32_t bytes_sent;             /* by each attempt */
 static ucs_status_t error_status;
-static char order[64];                  /* of the requests that ended */
+static char order[128];                 /* of the requests that ended */
 static size_t order_length;
 static void (*inside_error)(struct ucp_ep *ep);
 static const ucp_request_param_t no_param;

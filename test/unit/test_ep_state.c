@@ -197,6 +197,40 @@ TEST_WITH(test_err2_an_endpoint_that_handles_errors_dials_unasked, set_up, tear_
     assert_int_equal(errors + closes[1], 0);
 }
 
+/* Of many first operations only some dial at once, so that peers that dial meanwhile are accepted instead. A close
+ * delivers what was posted before, whether or not the endpoint has dialled. */
+TEST_WITH(test_many_first_operations_dial_in_turn, set_up, tear_down)
+{
+    enum { AT_ONCE = 16, MANY = AT_ONCE + 20 };
+    struct ucp_ep *eps[MANY];
+    ucs_status_ptr_t close;
+    int i;
+
+    for (i = 0; i < MANY; i++) {
+        eps[i] = ep_create(UCP_ERR_HANDLING_MODE_NONE);
+        post(eps[i], "a");
+    }
+    assert_int_equal(connects, AT_ONCE);
+    assert_int_equal(eps[AT_ONCE]->state, CW_EP_IDLE);
+    cw_ep_opened(eps[AT_ONCE], &conns[1]);
+    close = cw_ep_close(eps[MANY - 1], &no_param, 0);
+    assert_int_equal(UCS_PTR_STATUS(close), UCS_INPROGRESS);
+    assert_int_equal(eps[MANY - 1]->state, CW_EP_DIALING);
+    assert_int_equal(connects, AT_ONCE + 1);
+    cw_ep_reap_all(worker);
+    assert_string_equal(order, "a+");
+    assert_int_equal(connects, AT_ONCE + 1 + 16);
+    cw_ep_reap_all(worker);
+    assert_int_equal(connects, MANY - 1);
+    assert_int_equal(cw_ep_reap_all(worker), 0);
+    cw_ep_opened(eps[MANY - 1], &conns[0]);
+    cw_ep_reap_all(worker);
+    assert_string_equal(order, "a+a+");
+    assert_int_equal(notices, 1);
+    assert_int_equal(cw_request_of(close)->status, UCS_OK);
+    cw_request_release(cw_request_of(close), 0);
+}
+
 TEST_WITH(test_an_endpoint_that_cannot_connect_fails, set_up, tear_down)
 {
     struct ucp_ep *ep = ep_create(UCP_ERR_HANDLING_MODE_PEER);
