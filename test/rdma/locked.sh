@@ -31,7 +31,7 @@ sleep 2
 output=$(limited "$2" -p 13999 127.0.0.1 -t tag_lat -s 67108864 -n 2 -w 0)
 status=$?
 wait $server || status=1
-lines=$(echo "$output" | grep -c 'cannot register 67108864 bytes of the program, .*may lock 49152 KiB .*: raise that')
+lines=$(echo "$output" | grep -c 'cannot register 67108864 bytes of the program: .*locked memory, now 49152 KiB')
 if [ $status -ne 0 ] || [ "$lines" -ne 1 ]; then
     echo "$output"
     cat /tmp/server
