@@ -179,7 +179,8 @@ API_TEST(test_ep35_print_info)
             assert_non_null(strstr(text, "peer:"));
             assert_non_null(strstr(text, "lane[0]:"));
             assert_true(strstr(text, "self") != NULL || strstr(text, "tcp") != NULL || strstr(text, "posix") != NULL ||
-                        strstr(text, "sysv") != NULL || strstr(text, "shm") != NULL);
+                        strstr(text, "sysv") != NULL || strstr(text, "shm") != NULL ||
+                        strstr(text, "verbs/") != NULL);
         }
         assert_int_equal(text[0], '#');
         assert_non_null(strstr(text, "\n# | tag send over "));
