@@ -53,7 +53,7 @@ static void done(struct cw_completion *completion, ucs_status_t status)
 {
     struct cw_stripe *stripe = cw_container_of(completion, struct cw_stripe, completion);
 
-    stripe->failed |= status != UCS_OK;
+    stripe->failed |= status != UCS_OK && status != UCS_ERR_INVALID_ADDR; /* a refused one takes no effect any more */
     stripe->access->completion.done(&stripe->access->completion, status);
 }
 

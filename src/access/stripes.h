@@ -20,7 +20,7 @@ struct cw_stripe {
     struct cw_remote_key key;
     uint64_t taken; /* bytes of the accesses that the lane accepted */
     uint16_t generation;
-    uint8_t failed; /* one of its accesses ended with an error */
+    uint8_t failed; /* one of its accesses ended with an error and may still be carried out */
     uint8_t lane;   /* the number of the further lane; 0: no key for it */
 };
 

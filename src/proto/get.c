@@ -90,7 +90,7 @@ static ucs_status_t access_go_on(struct cw_request *request)
     ucs_status_t status = UCS_OK;
     size_t length;
 
-    while (get->cursor.offset < get->cursor.length && (access->stripes == NULL || access->status == UCS_OK)) {
+    while (get->cursor.offset < get->cursor.length && access->status == UCS_OK) {
         status = cw_stripes_get(access, get->cursor.contig + get->cursor.offset, get->address + get->cursor.offset,
                                 get->cursor.length - get->cursor.offset, &length);
         if (status != UCS_OK) {

@@ -93,7 +93,7 @@ static ucs_status_t access_go_on(struct cw_request *request)
     struct cw_access *access = send->access;
     ucs_status_t status = UCS_OK;
 
-    while (send->cursor.offset < send->cursor.length && (access->stripes == NULL || access->status == UCS_OK)) {
+    while (send->cursor.offset < send->cursor.length && access->status == UCS_OK) {
         status = cw_stripes_put(access, &send->cursor, send->put.address);
         if (status != UCS_OK) {
             break;

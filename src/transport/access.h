@@ -55,10 +55,13 @@ typedef void (*cw_unpack_fn)(const void *data, size_t length, void *arg);
  * `done` with UCS_OK means: a put or an atomic operation has taken effect in the target's memory and is visible to the
  * CPU there and to every later access; the bytes that a get or an atomic operation fetched are in local memory. After
  * an error the access may have taken effect completely, in part, or not at all, but it takes no effect after `closed`
- * was called at the target or the registration ended there (`dereg`). If the target's device refuses a key, a range or
- * a right, the status is UCS_ERR_INVALID_ADDR where the device reports the reason, else UCS_ERR_IO_ERROR or
- * UCS_ERR_CONNECTION_RESET; the connection may break with it (`closed`). close_conn() completes with UCS_ERR_CANCELED.
+ * was called at the target or the registration ended there (`dereg`). close_conn() completes with UCS_ERR_CANCELED.
  * After close_conn() and after `abandon` the device no longer accesses local memory for the connection.
+ *
+ * If the target's device refuses a key, a range or a right, the status is UCS_ERR_INVALID_ADDR where the device reports
+ * the reason, else UCS_ERR_IO_ERROR or UCS_ERR_CONNECTION_RESET; the connection may break with it (`closed`). After
+ * UCS_ERR_INVALID_ADDR the access takes no effect any more. Later accesses with the same completion belong to the same
+ * operation: the transport may end them with this status, too, without trying them.
  *
  * Completions may be reordered.
  */

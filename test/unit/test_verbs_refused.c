@@ -5,6 +5,9 @@
  */
 #include "test_verbs_sides.h"
 
+#include "core/ep.h"
+#include "core/lanes.h"
+
 enum { WORDS = 64, CONNS = 4 };
 
 static ucp_ep_h eps[CONNS], back[CONNS];
@@ -145,6 +148,7 @@ static int setup(void **state)
     setenv("UCX_IB_SEG_SIZE", "2048", 1);
     unsetenv("UCX_RC_TX_QUEUE_LEN");
     device_is.loses = device_is.acks_late = device_is.is_mute = device_is.has_no_access_events = 0;
+    device_is.num_devices = 1;
     memset(&device_saw, 0, sizeof(device_saw));
     failures = 0;
     return 0;
@@ -233,6 +237,49 @@ TEST_WITH(test_flush_reports, setup, NULL)
         assert_int_equal(cw_verbs_access.flush(conn_of(0), &flush->completion), UCS_INPROGRESS);
         assert_int_equal(end_access(flush), UCS_OK);
         assert_int_equal(memory[1][0], i + 1);
+    }
+    assert_int_equal(failures, 0);
+    close_pair();
+}
+
+/* The first refused access of an operation ends all of it, and breaks one queue pair. What lies between its accesses is
+ * carried out. */
+TEST_WITH(test_operation_of_many, setup, NULL)
+{
+    enum { PIECES = 40 };
+    const struct cw_access_target bad = {.address = 8, .key.word[0] = 0x123456};
+    struct cw_access_target good;
+    struct access *operation;
+    uint32_t words[PIECES];
+    unsigned i, round, made, refusals, hang;
+
+    open_pair(1, 256);
+    good = target_at(1, 0);
+    for (round = 0; round < 6; round++) {
+        device_is.acks_late = (int)round % 2;
+        made = device_saw.made_qps;
+        refusals = device_saw.refusals;
+        operation = begin_access(0);
+        for (i = 0; i < PIECES; i++) {
+            start_when_possible(conn_of(0), (enum kind)(i % ADD), 1, &bad, operation);
+            (void)start_soon(conn_of(0), ADD, 1, &good, 1 + i);
+            words[i] = 100 * round + i;
+            (void)send_word(eps[0], &words[i], 1);
+        }
+        for (hang = ROUNDS_HANG; operation->done < PIECES && hang > 0; hang--) {
+            progress();
+        }
+        assert_int_equal(operation->done, PIECES);
+        assert_int_equal(operation->status, UCS_ERR_INVALID_ADDR);
+        for (i = 0; i < PIECES; i++) {
+            assert_int_equal(end_access(&accesses[1 + i]), UCS_OK);
+            assert_int_equal(accesses[1 + i].result, round * PIECES + i);
+            expect_word(1, 1, words[i]);
+        }
+        assert_int_equal(device_saw.refusals - refusals, 1);
+        assert_int_equal(device_saw.made_qps - made, 2);
+        pass(200);
+        assert_int_equal(operation->done, PIECES);
     }
     assert_int_equal(failures, 0);
     close_pair();
@@ -476,6 +523,68 @@ TEST_WITH(test_unmapped, setup, NULL)
     free(from);
     free(to);
     close_pair();
+}
+
+static void check_lanes(struct cw_conn *conns[2])
+{
+    unsigned i;
+
+    for (i = 0; i < 2; i++) {
+        assert_int_equal(eps[0]->lanes->further[i].state, CW_FURTHER_OPEN);
+        assert_true(conns[i] == NULL || eps[0]->lanes->further[i].conn == conns[i]);
+        conns[i] = eps[0]->lanes->further[i].conn;
+    }
+}
+
+/* Two devices share a put or a get. That it is refused closes none of their lanes. */
+TEST_WITH(test_shared_by_two_devices, setup, NULL)
+{
+    enum { LONG = 8 << 20 };
+    const ucp_request_param_t param = {.op_attr_mask = 0};
+    ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+                                .length = LONG};
+    char *there = calloc(1, LONG), *here = calloc(1, LONG);
+    struct cw_conn *conns[2] = {NULL, NULL};
+    ucs_status_ptr_t request;
+    unsigned i, refusals;
+    ucp_mem_h memh;
+    ucp_rkey_h rkey;
+    void *packed;
+    size_t size;
+
+    assert_true(there != NULL && here != NULL);
+    setenv("UCX_MAX_RMA_RAILS", "2", 1);
+    device_is.num_devices = 2;
+    map.address = there;
+    open_pair(1, 256);
+    call_ns = 1000;
+    for (i = 0; i < 6; i++) {
+        assert_int_equal(ucp_mem_map(sides[1].context, &map, &memh), UCS_OK);
+        assert_int_equal(ucp_rkey_pack(sides[1].context, memh, &packed, &size), UCS_OK);
+        assert_int_equal(ucp_ep_rkey_unpack(eps[0], packed, &rkey), UCS_OK);
+        ucp_rkey_buffer_release(packed);
+        memset(here, (int)i, LONG);
+        assert_int_equal(end_request(ucp_put_nbx(eps[0], here, LONG, (uintptr_t)there, rkey, &param)), UCS_OK);
+        assert_int_equal(end_request(ucp_ep_flush_nbx(eps[0], &param)), UCS_OK);
+        assert_memory_equal(here, there, LONG);
+        pass(100);
+        check_lanes(conns);
+        assert_int_equal(ucp_mem_unmap(sides[1].context, memh), UCS_OK);
+        refusals = device_saw.refusals;
+        request = (i % 2 == 0) ? ucp_put_nbx(eps[0], here, LONG, (uintptr_t)there, rkey, &param)
+                               : ucp_get_nbx(eps[0], here, LONG, (uintptr_t)there, rkey, &param);
+        assert_int_equal(end_request(request), UCS_ERR_INVALID_ADDR);
+        assert_int_equal(device_saw.refusals - refusals, 3); /* once by each lane that shared it, then by the first */
+        pass(500);
+        check_lanes(conns);
+        ucp_rkey_destroy(rkey);
+    }
+    assert_int_equal(failures, 0);
+    close_pair();
+    call_ns = 0;
+    unsetenv("UCX_MAX_RMA_RAILS");
+    free(there);
+    free(here);
 }
 
 /* ---- peers that do as they please ---- */

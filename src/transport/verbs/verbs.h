@@ -85,7 +85,8 @@ struct cw_verbs_op {
     uint32_t number;                  /* number of its request */
     ucs_status_t status;
     uint8_t is_over;
-    uint8_t is_packet; /* its failure breaks the connection */
+    uint8_t is_packet;  /* its failure breaks the connection */
+    uint8_t is_refused; /* another access with its completion was refused: it must not be repeated */
 };
 
 /* What is needed to repeat a request in flight. */

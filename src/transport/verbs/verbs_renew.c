@@ -78,6 +78,19 @@ static void end_one(struct cw_verbs_conn *conn, uint32_t number, ucs_status_t st
     }
 }
 
+/* Ends an access that the device refused. What remains of its operation would be refused, too, and break a queue pair
+ * each time. */
+static void refuse(struct cw_verbs_conn *conn, uint32_t number)
+{
+    struct cw_verbs_op *const refused = find_op(conn, number);
+    struct cw_verbs_op *op = (refused != NULL && refused->completion != NULL) ? refused->next : NULL;
+
+    for (; op != NULL; op = op->next) {
+        op->is_refused = op->completion == refused->completion;
+    }
+    end_one(conn, number, UCS_ERR_INVALID_ADDR);
+}
+
 /* Not a packet, and not one of the empty writes, which no memory is accessed by. */
 static bool is_access(const struct cw_verbs_request *request)
 {
@@ -99,7 +112,7 @@ bool cw_verbs_renew_on_error(struct cw_verbs_conn *conn, uint32_t number, const 
         cw_verbs_conn_complete(conn, number, UCS_OK); /* else their own failure would have come first */
         if (is_refused) {
             conn->is_refused = 1;
-            end_one(conn, number, UCS_ERR_INVALID_ADDR);
+            refuse(conn, number);
             cw_verbs_conn_complete(conn, number + 1, UCS_OK);
         }
     }
@@ -150,7 +163,7 @@ static void judge(struct cw_verbs_conn *conn, uint32_t number)
     struct cw_verbs_request *request = cw_verbs_request_at(conn, number);
     const bool is_read = request->opcode == IBV_WR_RDMA_READ, is_write = request->opcode == IBV_WR_RDMA_WRITE;
     const bool executed = was_executed(conn, request);
-    const struct cw_verbs_op *op;
+    const struct cw_verbs_op *op = is_access(request) ? find_op(conn, number) : NULL;
     ucs_status_t status = UCS_ERR_CONNECTION_RESET;
 
     if (request->is_over) {
@@ -161,12 +174,13 @@ static void judge(struct cw_verbs_conn *conn, uint32_t number)
             return;
         }
         status = UCS_OK;
+    } else if (op != NULL && op->is_refused) {
+        status = UCS_ERR_INVALID_ADDR;
     } else if (conn->is_refused || (is_read && executed) ||
                ((is_read || is_write) && conn->peer_is_refused && !executed)) {
         request->before = executed ? conn->peer_handled : request->before; /* its answer got lost */
         return;
     } else if (executed) {
-        op = find_op(conn, number);
         status = (op == NULL || op->result == NULL) ? UCS_OK : status;
     }
     request->is_over = 1;
