@@ -576,6 +576,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *init)
                              .qp_num = next,
                              .qp_type = init->qp_type};
     qp->max_sends = init->cap.max_send_wr;
+    init->cap.max_inline_data += device_is.more_inline;
     qp->max_inline = init->cap.max_inline_data;
     qp->signals_all = init->sq_sig_all;
     qp->end = &qp->sends;

@@ -17,6 +17,7 @@ extern struct stand_in {
     int max_qp, max_each; /* queue pairs of all, and of each completion queue */
     int is_ethernet;
     int is_down, has_no_srq, has_no_atomics, max_wr;
+    unsigned more_inline; /* bytes that a queue pair takes inline beyond those that were asked for */
     size_t max_mr; /* bytes that are registered at once; 0: any */
     int stands;    /* nothing is carried out */
     int repeats;   /* a request to a peer that is gone, for long; else it fails at once */

@@ -149,6 +149,7 @@ static int setup(void **state)
     unsetenv("UCX_RC_TX_QUEUE_LEN");
     device_is.loses = device_is.acks_late = device_is.is_mute = device_is.has_no_access_events = 0;
     device_is.num_devices = 1;
+    device_is.more_inline = 0;
     memset(&device_saw, 0, sizeof(device_saw));
     failures = 0;
     return 0;
@@ -280,6 +281,40 @@ TEST_WITH(test_operation_of_many, setup, NULL)
         assert_int_equal(device_saw.made_qps - made, 2);
         pass(200);
         assert_int_equal(operation->done, PIECES);
+    }
+    assert_int_equal(failures, 0);
+    close_pair();
+}
+
+/* The device takes longer requests inline than it was asked for: they are repeated whole, too. */
+TEST_WITH(test_generous_device, setup, NULL)
+{
+    enum { MESSAGES = 32, MOST = 400 };
+    const ucp_request_param_t param = {.op_attr_mask = 0};
+    const struct cw_access_target bad = {.address = 8, .key.word[0] = 0x123456};
+    char out[MESSAGES][MOST], in[MOST];
+    ucs_status_ptr_t requests[MESSAGES];
+    struct access *refused;
+    unsigned i, round;
+    size_t length;
+
+    device_is.more_inline = 300;
+    open_pair(1, 256);
+    for (round = 0; round < 12; round++) {
+        refused = start_soon(conn_of(0), PUT_BCOPY, 1, &bad, 0);
+        for (i = 0; i < MESSAGES; i++) {
+            length = (37 * i + 11 * round) % MOST;
+            memset(out[i], (int)(7 * i + round), length);
+            requests[i] = ucp_tag_send_nbx(eps[0], out[i], length, 1, &param);
+        }
+        assert_int_equal(end_access(refused), UCS_ERR_INVALID_ADDR);
+        for (i = 0; i < MESSAGES; i++) {
+            length = (37 * i + 11 * round) % MOST;
+            assert_int_equal(end_request(ucp_tag_recv_nbx(sides[1].worker, in, MOST, 1, UINT64_MAX, &param)), UCS_OK);
+            assert_memory_equal(in, out[i], length);
+            assert_int_equal(end_request(requests[i]), UCS_OK);
+        }
+        pass(200);
     }
     assert_int_equal(failures, 0);
     close_pair();

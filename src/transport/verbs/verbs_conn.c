@@ -103,7 +103,7 @@ bool cw_verbs_conn_make_qp(struct cw_verbs_conn *conn)
         log_limit(iface, "a queue pair", error);
         return false;
     }
-    conn->max_inline = init.cap.max_inline_data;
+    conn->max_inline = (unsigned)cw_smaller(init.cap.max_inline_data, iface->settings.inlined); /* to be retained */
     error =
         iface->lib->modify_qp(conn->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
     if (error != 0) {
