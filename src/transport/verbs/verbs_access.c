@@ -107,6 +107,9 @@ static ucs_status_t verbs_put_short(struct cw_conn *super, const void *data, siz
             sge.lkey = segment->lkey;
             wr.send_flags = 0;
         }
+    } else if (status == UCS_OK) {
+        sge.addr = (uintptr_t)cw_verbs_next_bytes(conn);
+        cw_bytes_copy_short((char *)(uintptr_t)sge.addr, data, length); /* NOLINT */
     }
     if (status != UCS_OK) {
         return status;

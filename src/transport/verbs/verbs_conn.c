@@ -447,7 +447,9 @@ static CW_INLINE void retain(struct cw_verbs_conn *conn, struct ibv_send_wr *wr,
         request->address = wr->wr.rdma.remote_addr;
         request->key = wr->wr.rdma.rkey;
     }
-    if (wr->send_flags & IBV_SEND_INLINE) {
+    if ((wr->send_flags & IBV_SEND_INLINE) && wr->num_sge == 1 && wr->sg_list->addr == (uintptr_t)request->bytes) {
+        request->length = (uint16_t)wr->sg_list->length;
+    } else if (wr->send_flags & IBV_SEND_INLINE) {
         for (i = 0; i < wr->num_sge; i++) {
             cw_bytes_copy_short(request->bytes + request->length,
                                 (const void *)(uintptr_t)wr->sg_list[i].addr, /* NOLINT */

@@ -19,6 +19,12 @@ static inline struct cw_verbs_request *cw_verbs_request_at(const struct cw_verbs
     return (struct cw_verbs_request *)(conn->requests + (number & (iface->settings.sends - 1)) * iface->request_size);
 }
 
+/* Memory for the bytes of the next request, max_inline at most. An inline request of one part there is not copied. */
+static inline char *cw_verbs_next_bytes(const struct cw_verbs_conn *conn)
+{
+    return cw_verbs_request_at(conn, conn->posted)->bytes;
+}
+
 /* Whether it is one of the packets that both sides count. Control words are not. */
 static inline bool cw_verbs_is_packet(const struct cw_verbs_request *request)
 {

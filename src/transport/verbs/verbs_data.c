@@ -175,16 +175,20 @@ static ucs_status_t verbs_send_short(struct cw_conn *super, uint8_t id, uint64_t
 {
     struct cw_verbs_conn *conn = cw_verbs_conn_of(super);
     struct two_parts parts = {.header = header, .payload = payload, .length = length};
-    struct ibv_sge sges[2] = {{.addr = (uintptr_t)&header, .length = sizeof(header)},
-                              {.addr = (uintptr_t)payload, .length = (uint32_t)length}};
+    struct ibv_sge sge = {.length = (uint32_t)(sizeof(header) + length)};
     ucs_status_t status;
+    char *bytes;
 
     if (cw_unlikely(sizeof(header) + length > conn->max_inline)) {
         status = send_packed(super, id, sizeof(header) + length, pack_two, &parts);
     } else {
         status = cw_verbs_can_send(cw_verbs_iface_of(super), conn);
         if (status == UCS_OK) {
-            status = post(conn, id, sges, (length > 0) ? 2 : 1, NULL, IBV_SEND_INLINE);
+            bytes = cw_verbs_next_bytes(conn);
+            memcpy(bytes, &header, sizeof(header));
+            cw_bytes_copy_short(bytes + sizeof(header), payload, length);
+            sge.addr = (uintptr_t)bytes;
+            status = post(conn, id, &sge, 1, NULL, IBV_SEND_INLINE);
         }
     }
     CW_PROBE(send_short, CW_VERBS_WIRE_ID, sizeof(header) + length, (int)status);
