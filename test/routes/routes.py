@@ -83,6 +83,13 @@ def both_ways(left, right, seconds=30):
     equal(set(left.ask("transport").split()), {"tcp"}, "transport of every lane")
 
 
+def logs_nothing(peer):
+    """Of two hosts that dial each other at once, one drops its connection, which the other one logs."""
+    lines = [line for line in peer.log_text().splitlines()
+             if "it closed the connection before its handshake was complete" not in line]
+    equal(lines, [], "log")
+
+
 def meet(client, server, address, port=0, source="::"):
     """A client and a server; `address` is what the client dials."""
     port = server.ask("listen %s %d" % (source, port)) if port == 0 else port
@@ -176,7 +183,7 @@ def interface_without_route(the_bed):
     left, right = a.peer(), b.peer(NET_DEVICES="e9,e0")
     both_ways(left, right)
     uses(left, "10.0.0.2")
-    equal(left.log_text(), "", "log")
+    logs_nothing(left)
 
 
 @scenario
@@ -246,7 +253,7 @@ def bridges_alike(the_bed):
     check("ac110001" not in right.ask("address"), "the bridge's address is offered")
     both_ways(left, right)
     uses(left, "10.1.0.2")
-    equal(left.log_text(), "", "log")
+    logs_nothing(left)
 
 
 @scenario
@@ -259,7 +266,7 @@ def addresses_alike(the_bed):
     check("ac110001" in right.ask("address"), "the bridge's address is not offered")
     both_ways(left, right)
     uses(left, "10.1.0.2")
-    equal(left.log_text(), "", "log")
+    logs_nothing(left)
 
 
 @scenario
