@@ -42,25 +42,15 @@ static struct cw_dt_generic *generic_of(ucp_datatype_t datatype)
 
 static void release_generic(struct cw_dt_generic *type)
 {
-    unsigned i;
-
     if (__atomic_sub_fetch(&type->holds, 1, __ATOMIC_ACQ_REL) == 0) {
-        for (i = 0; i < CW_DT_SPARES; i++) {
-            free(type->spares[i]);
-        }
         free(type);
     }
 }
 
-/* A type caches some pieces, because a piece is needed per message and the kernel is slow to provide pages. */
-static CW_NOINLINE void piece_free(struct cw_dt_piece *piece)
+static void piece_free(struct cw_dt_piece *piece)
 {
     struct cw_dt_generic *type = piece->type;
-    unsigned i;
 
-    for (i = 0; i < CW_DT_SPARES && piece != NULL && piece->capacity == CW_DT_PIECE; i++) {
-        piece = __atomic_exchange_n(&type->spares[i], piece, __ATOMIC_ACQ_REL);
-    }
     free(piece);
     release_generic(type);
 }
@@ -90,13 +80,8 @@ static void returned(struct cw_completion *completion, ucs_status_t status)
 /* CW_DT_PIECE bytes, or more. */
 static struct cw_dt_piece *piece_new(struct cw_dt_generic *type, size_t capacity)
 {
-    struct cw_dt_piece *piece = NULL;
-    unsigned i;
+    struct cw_dt_piece *piece = malloc(sizeof(*piece) + capacity);
 
-    for (i = 0; i < CW_DT_SPARES && piece == NULL && capacity == CW_DT_PIECE; i++) {
-        piece = __atomic_exchange_n(&type->spares[i], NULL, __ATOMIC_ACQ_REL);
-    }
-    piece = (piece == NULL) ? malloc(sizeof(*piece) + capacity) : piece;
     if (piece != NULL) {
         __atomic_add_fetch(&type->holds, 1, __ATOMIC_RELAXED);
         piece->completion.done = returned;

@@ -56,15 +56,12 @@ struct cw_dt_cursor {
     uint32_t piece_length;        /* generic: whole elements, CW_DT_PIECE or more */
 };
 
-#define CW_DT_SPARES 2u
-
 /* The structure whose address is the handle of a generic datatype. */
 struct cw_dt_generic {
     ucp_generic_dt_ops_t ops;
     void *context;
     uint32_t holds; /* references, atomic: the program's until it destroys the type, and those of cursors, of any
                        thread */
-    struct cw_dt_piece *spares[CW_DT_SPARES]; /* atomic */
 };
 
 /* Class of memory that is not host memory: a datatype inside the library, which exists during one call. */
