@@ -323,8 +323,8 @@ def machine_lines(results):
         "between slices that follow each other. What was missed has what the bare limit reaches beside it.",
     ]
     if results["load_before"] > 0.5:
-        lines.append(f"**The machine was busy before the run (load {results['load_before']}): the numbers are not "
-                     "to be trusted.**")
+        lines.append(f"**The machine was busy in the minutes before the run (load {results['load_before']}): if other "
+                     "programs went on, the numbers are not to be trusted.**")
     if results["quick"]:
         lines.append("**A quick trial: too short to be quoted.**")
     if "reference" not in results["versions"]:

@@ -136,6 +136,7 @@ def load_earlier(settings, results):
         return {}
     if not same_run(earlier, results):
         raise Failure("results.json is of another machine, library or number of repetitions: nothing to resume")
+    results["load_before"] = max(results["load_before"], earlier["load_before"])
     return {(row["suite"], row["label"]): row for row in earlier["rows"]}
 
 
