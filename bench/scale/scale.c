@@ -48,7 +48,7 @@ struct pattern {
     void (*begin)(unsigned number);
 };
 
-static struct cw_sim_world *world;
+static struct cw_sim_network *network;
 static ucp_context_h context;
 static struct person *people;
 static uint8_t *addresses;
@@ -67,7 +67,7 @@ uint64_t cw_random_u64(void)
 
 uint64_t cw_clock_ns(void)
 {
-    return (world == NULL) ? 1 : cw_sim_now_ns(world) + 1;
+    return (network == NULL) ? 1 : cw_sim_now_ns(network) + 1;
 }
 
 /* ---- helpers ---- */
@@ -123,7 +123,7 @@ static struct snapshot take_snapshot(void)
 {
     const struct mallinfo2 info = mallinfo2();
     struct snapshot now = {.resident_kib = resident_kib(), .descriptors = open_descriptors(),
-                           .network = cw_sim_memory(world)};
+                           .network = cw_sim_memory(network)};
     struct timespec cpu;
 
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
@@ -316,7 +316,7 @@ static void run(const struct pattern *pattern)
     for (i = 0; is_tree && i < num_workers; i++) {
         answer_in_tree(i);
     }
-    while ((next = cw_sim_next(world)) >= 0) {
+    while ((next = cw_sim_next(network)) >= 0) {
         ucp_worker_progress(people[next].worker);
         if (is_tree) {
             answer_in_tree((unsigned)next);
@@ -359,7 +359,7 @@ static void report(const struct pattern *pattern, const struct snapshot snapshot
     const double workers = (double)num_workers, eps = (double)endpoints;
     struct cw_sim_stats stats;
 
-    cw_sim_get_stats(world, &stats);
+    cw_sim_get_stats(network, &stats);
     printf("{\"pattern\": \"%s\", \"workers\": %u, \"endpoints\": %lu, \"messages\": %lu, \"hellos\": %llu, "
            "\"hello_bytes\": %llu, \"packets\": %llu, \"packet_bytes\": %llu, \"virtual_us\": %.3f, ",
            pattern->name, num_workers, endpoints, sent, (unsigned long long)stats.hellos,
@@ -394,8 +394,8 @@ static void measure(const struct pattern *pattern, uint64_t seed)
 
     cw_sim_knobs_default(&knobs);
     knobs.step_ns = 0; /* virtual time is what the network takes: workers compute side by side */
-    world = cw_sim_world_new(seed, &knobs);
-    if (world == NULL) {
+    network = cw_sim_network_new(seed, &knobs);
+    if (network == NULL) {
         must("the simulated network", UCS_ERR_NO_MEMORY);
     }
     open_context();
@@ -408,7 +408,7 @@ static void measure(const struct pattern *pattern, uint64_t seed)
     }
     snapshots[1] = take_snapshot();
     run(pattern);
-    virtual_us = (double)cw_sim_now_ns(world) / 1e3;
+    virtual_us = (double)cw_sim_now_ns(network) / 1e3;
     snapshots[2] = take_snapshot();
     idle[0] = idle_ns(0);
     idle[1] = idle_ns(num_workers - 1);

@@ -19,7 +19,7 @@ static struct cw_transport_connect broken_connect;
 static struct cw_transport_packets broken_packets;
 static struct cw_upcalls altered;
 static const struct cw_upcalls *real;
-static struct cw_sim_world *world;
+static struct cw_sim_network *network;
 static unsigned count;
 static cw_pack_fn real_pack;
 static int in_batch;
@@ -139,9 +139,9 @@ static ucs_status_t arm(struct cw_iface *iface)
 
 static void close_conn(struct cw_conn *conn)
 {
-    cw_sim_set_fault(world, CW_SIM_RESET, flaw("lose_tail") ? CW_SIM_ALWAYS : 0);
+    cw_sim_set_fault(network, CW_SIM_RESET, flaw("lose_tail") ? CW_SIM_ALWAYS : 0);
     cw_sim_transport.connect->close_conn(conn);
-    cw_sim_set_fault(world, CW_SIM_RESET, 0);
+    cw_sim_set_fault(network, CW_SIM_RESET, 0);
 }
 
 static size_t pack_twice(void *dest, size_t max, void *arg)
@@ -183,7 +183,7 @@ static void setup(void)
 
     cw_sim_knobs_default(&knobs);
     knobs.chance[CW_SIM_SHORT] = CW_SIM_ALWAYS / 4;
-    world = cw_sim_world_new(1, &knobs);
+    network = cw_sim_network_new(1, &knobs);
     held.conn = NULL;
     broken = cw_sim_transport;
     broken_connect = *cw_sim_transport.connect;
@@ -201,7 +201,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-    cw_sim_world_free(world);
+    cw_sim_network_free(network);
 }
 
 const struct cw_subject cw_subject = {.transport = &broken, .setup = setup, .teardown = teardown};

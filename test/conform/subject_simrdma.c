@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The simulated RDMA device under test: a world per test, its seed and faults by the test's number. */
+/* The simulated RDMA device under test: a network per test, its seed and faults by the test's number. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,7 +7,7 @@
 #include "sim.h"
 #include "sim_transport.h"
 
-static struct cw_sim_world *world;
+static struct cw_sim_network *network;
 static uint64_t next_seed;
 
 static void setup(void)
@@ -25,12 +25,12 @@ static void setup(void)
     knobs.max_access = 1000 + next_seed * 77 % 70000;
     knobs.all_atomics = next_seed % 2 == 0;
     knobs.chance[CW_SIM_NO_RECEIVES] = (next_seed % 3) * 20000;
-    world = cw_sim_world_new(next_seed++, &knobs);
+    network = cw_sim_network_new(next_seed++, &knobs);
 }
 
 static void teardown(void)
 {
-    cw_sim_world_free(world);
+    cw_sim_network_free(network);
 }
 
 const struct cw_subject cw_subject = {

@@ -19,7 +19,7 @@ enum { MOST_RETAINED = 256 };
 static const struct cw_pair_config config = {.features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_RMA,
                                             .peer_mode = true};
 
-static struct cw_sim_world *world;
+static struct cw_sim_network *network;
 
 static int setup(void **state)
 {
@@ -31,9 +31,9 @@ static int teardown(void **state)
 {
     int status = cw_test_teardown(state);
 
-    if (world != NULL) {
-        cw_sim_world_free(world);
-        world = NULL;
+    if (network != NULL) {
+        cw_sim_network_free(network);
+        network = NULL;
     }
     unsetenv("UCX_RNDV_SCHEME");
     unsetenv("UCX_RCACHE_ENABLE");
@@ -46,7 +46,7 @@ static void open_world(struct cw_pair *pair, struct cw_sim_knobs *knobs)
     knobs->rdma = (knobs->rdma == 0) ? 1 : knobs->rdma;
     knobs->max_bcopy = 8 << 10;
     knobs->window = 256 << 10;
-    world = cw_sim_world_new(1, knobs);
+    network = cw_sim_network_new(1, knobs);
     cw_pair_open(pair, &config);
     cw_pair_ping(pair, 77);
 }
@@ -65,7 +65,7 @@ static struct cw_sim_stats stats(void)
 {
     struct cw_sim_stats now;
 
-    cw_sim_get_stats(world, &now);
+    cw_sim_get_stats(network, &now);
     return now;
 }
 
@@ -414,7 +414,7 @@ API_TEST_WITH(test_reasons, setup, teardown)
         assert_true(round > 0 || strstr(log_text, "several times slower") != NULL);
         log_count_end();
         cw_pair_close(pair);
-        cw_sim_world_free(world);
+        cw_sim_network_free(network);
 
         cw_sim_knobs_default(&knobs);
         knobs.dmabuf = CW_SIM_REFUSES_DMABUF;
@@ -425,7 +425,7 @@ API_TEST_WITH(test_reasons, setup, teardown)
         assert_true(round > 0 || strstr(log_text, "nvidia_peermem") != NULL);
         log_count_end();
         cw_pair_close(pair);
-        cw_sim_world_free(world);
+        cw_sim_network_free(network);
 
         open_plain(pair);
         standin_fail("cuMemGetHandleForAddressRange", 0, CUDA_NOT_SUPPORTED);
@@ -437,8 +437,8 @@ API_TEST_WITH(test_reasons, setup, teardown)
         standin_fail(NULL, 0, 0);
         assert_int_equal(move(pair, TAG, from, to, 9), 0);
         cw_pair_close(pair);
-        cw_sim_world_free(world);
-        world = NULL;
+        cw_sim_network_free(network);
+        network = NULL;
     }
     device_free(from);
     device_free(to);
@@ -504,11 +504,11 @@ API_TEST_WITH(test_registrations_that_fail, setup, teardown)
     setenv("UCX_RCACHE_ENABLE", "n", 1);
     open_plain(pair);
     for (unsigned i = 0; i < 20; i++) {
-        cw_sim_set_fault(world, CW_SIM_NO_REGISTER, (i % 5 == 0) ? CW_SIM_ALWAYS : CW_SIM_ALWAYS / 2);
+        cw_sim_set_fault(network, CW_SIM_NO_REGISTER, (i % 5 == 0) ? CW_SIM_ALWAYS : CW_SIM_ALWAYS / 2);
         (void)move(pair, (enum operation)(i % OPERATIONS), from, to, i);
     }
     assert_true(stats().no_register > 0);
-    cw_sim_set_fault(world, CW_SIM_NO_REGISTER, 0);
+    cw_sim_set_fault(network, CW_SIM_NO_REGISTER, 0);
     assert_int_equal(move(pair, TAG, from, to, 99), 0);
     cw_pair_close(pair);
     device_free(from);

@@ -33,7 +33,7 @@ struct memory {
     enum place place;
 };
 
-static struct cw_sim_world *world;
+static struct cw_sim_network *network;
 static char *scratch;
 
 /* The simulated RDMA device reaches memory of the GPU by itself. */
@@ -56,7 +56,7 @@ static int setup(void **state)
             knobs.max_bcopy = 8 << 10;
             knobs.window = 256 << 10;
         }
-        world = cw_sim_world_new(1, &knobs);
+        network = cw_sim_network_new(1, &knobs);
     }
     return (scratch == NULL) ? -1 : cw_test_setup(state);
 }
@@ -65,9 +65,9 @@ static int teardown(void **state)
 {
     int status = cw_test_teardown(state);
 
-    if (world != NULL) {
-        cw_sim_world_free(world);
-        world = NULL;
+    if (network != NULL) {
+        cw_sim_network_free(network);
+        network = NULL;
     }
     device_close();
     free(scratch);

@@ -46,7 +46,7 @@ struct world {
     uint64_t seed, random;
     char settings[512];
     struct cw_sim_knobs knobs;
-    struct cw_sim_world *sim;
+    struct cw_sim_network *sim;
     int has_gpu, is_named; /* the device of a lane reaches memory of the GPU by a dma-buf */
     struct cw_pair pair;
     struct cw_proto_rings rings;
@@ -194,7 +194,7 @@ static void open_world(void)
             .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB, .id = AM_ID, .cb = on_am};
 
     obey_settings(world.settings);
-    world.sim = cw_sim_world_new(world.seed, &world.knobs);
+    world.sim = cw_sim_network_new(world.seed, &world.knobs);
     assert_non_null(world.sim);
     if (world.has_gpu) {
         device_open();

@@ -158,7 +158,7 @@ void cw_cluster_await_lanes(struct cw_cluster *cluster)
     unsigned rounds = 0, i = 0;
 
     while (i < cluster->num_workers) {
-        if (!cw_sim_has_cut(cluster->world) && has_all_lanes(cluster->nodes[i].worker)) {
+        if (!cw_sim_has_cut(cluster->network) && has_all_lanes(cluster->nodes[i].worker)) {
             i++;
             continue;
         }
@@ -183,7 +183,7 @@ static void cut_lanes(struct cw_cluster *cluster)
         cut = (cw_cluster_random(cluster, 2) == 0) ? "CWY1" : "CWL1";
     }
     if (has_lanes() && cw_cluster_random(cluster, 64) == 0) {
-        cluster->num_cuts += (unsigned)cw_sim_cut(cluster->world, cut, 4, spare, (int)cw_cluster_random(cluster, 2));
+        cluster->num_cuts += (unsigned)cw_sim_cut(cluster->network, cut, 4, spare, (int)cw_cluster_random(cluster, 2));
     }
 }
 
@@ -364,8 +364,8 @@ struct cw_cluster *cw_cluster_new(uint64_t seed, const struct cw_sim_knobs *knob
     if (has_devices()) {
         add_devices(&changed, seed);
     }
-    cluster->world = cw_sim_world_new(seed, &changed);
-    if (cluster->world == NULL) {
+    cluster->network = cw_sim_network_new(seed, &changed);
+    if (cluster->network == NULL) {
         cw_cluster_fail(cluster, "no memory");
     }
     report_unmapped(cluster);
@@ -391,7 +391,7 @@ uint64_t cw_cluster_free(struct cw_cluster *cluster)
         ucp_worker_destroy(cluster->nodes[i].worker);
         ucp_cleanup(cluster->nodes[i].context);
     }
-    cw_sim_get_stats(cluster->world, &stats);
+    cw_sim_get_stats(cluster->network, &stats);
     total_cuts += cluster->num_cuts;
     totals.packets += stats.packets;
     totals.again += stats.again;
@@ -402,7 +402,7 @@ uint64_t cw_cluster_free(struct cw_cluster *cluster)
     totals.gets += stats.gets;
     totals.puts += stats.puts;
     totals.from_registered += stats.from_registered;
-    cw_sim_world_free(cluster->world);
+    cw_sim_network_free(cluster->network);
     return cw_hash_mix(stats.digest ^ library_clock_ns);
 }
 

@@ -47,7 +47,7 @@ struct cw_cluster_node {
 
 struct cw_cluster {
     uint64_t seed;
-    struct cw_sim_world *world;
+    struct cw_sim_network *network;
     unsigned num_workers;
     struct cw_cluster_node nodes[CW_MAX_WORKERS];
     ucp_err_handling_mode_t mode;

@@ -31,11 +31,11 @@ _Static_assert(sizeof(struct address) == ADDRESS_LENGTH, "no padding");
 
 static unsigned query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max)
 {
-    const struct cw_sim_world *world = cw_sim_world_get();
-    unsigned count = (world != NULL && (world->knobs.rdma == 0 || world->knobs.beside)) ? 1 : 0, i;
+    const struct cw_sim_network *network = cw_sim_network_get();
+    unsigned count = (network != NULL && (network->knobs.rdma == 0 || network->knobs.beside)) ? 1 : 0, i;
 
     (void)config;
-    count = (count > 0 && world->knobs.num_devices > 0) ? world->knobs.num_devices : count;
+    count = (count > 0 && network->knobs.num_devices > 0) ? network->knobs.num_devices : count;
     for (i = 0; i < count && i < max; i++) {
         snprintf(devices[i].name, sizeof(devices[i].name), "sim%u", i);
     }
@@ -44,7 +44,7 @@ static unsigned query_devices(const struct cw_config *config, struct cw_device *
 
 static unsigned rdma_query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max)
 {
-    const unsigned count = (cw_sim_world_get() == NULL) ? 0 : cw_sim_world_get()->knobs.rdma;
+    const unsigned count = (cw_sim_network_get() == NULL) ? 0 : cw_sim_network_get()->knobs.rdma;
     unsigned i;
 
     (void)config;
@@ -57,14 +57,14 @@ static unsigned rdma_query_devices(const struct cw_config *config, struct cw_dev
 static ucs_status_t open_as(const struct cw_transport *transport, const struct cw_iface_params *params,
                             struct cw_iface **iface_p)
 {
-    struct cw_sim_world *world = cw_sim_world_get();
+    struct cw_sim_network *network = cw_sim_network_get();
     struct cw_sim_iface *iface;
 
-    if (world == NULL) {
+    if (network == NULL) {
         cw_error("cannot open the simulated network: no test has made one in this process");
         return UCS_ERR_NO_DEVICE;
     }
-    iface = cw_sim_chance(world, CW_SIM_NO_MEMORY) ? NULL : malloc(sizeof(*iface));
+    iface = cw_sim_chance(network, CW_SIM_NO_MEMORY) ? NULL : malloc(sizeof(*iface));
     if (iface == NULL) {
         cw_error("cannot open the simulated network: out of memory");
         return UCS_ERR_NO_MEMORY;
@@ -73,31 +73,33 @@ static ucs_status_t open_as(const struct cw_transport *transport, const struct c
         .iface = {.transport = transport,
                   .upcalls = params->upcalls,
                   .owner = params->owner,
-                  .limits = {.max_short = world->knobs.max_short,
-                                .max_bcopy = world->knobs.max_bcopy,
-                                .max_zcopy = world->knobs.max_zcopy,
+                  .limits = {.max_short = network->knobs.max_short,
+                                .max_bcopy = network->knobs.max_bcopy,
+                                .max_zcopy = network->knobs.max_zcopy,
                                 .zcopy_break_even = 16u << 10,
-                                .max_iov = world->knobs.max_iov,
-                                .max_placed = world->knobs.max_placed,
-                                .latency_ns = (double)world->knobs.delay_min_ns,
+                                .max_iov = network->knobs.max_iov,
+                                .max_placed = network->knobs.max_placed,
+                                .latency_ns = (double)network->knobs.delay_min_ns,
                                 .bandwidth_bps = 1e9,
-                                .overhead_ns = (double)world->knobs.step_ns}},
-        .world = world,
+                                .overhead_ns = (double)network->knobs.step_ns}},
+        .network = network,
         .poller = params->poller,
     };
     if (params->domain != NULL) {
-        cw_sim_rdma_limits(world, &iface->iface.limits.access);
-        iface->iface.limits.max_registered = world->knobs.max_bcopy;
+        cw_sim_rdma_limits(network, &iface->iface.limits.access);
+        iface->iface.limits.max_registered = network->knobs.max_bcopy;
     }
     if (transport->access != NULL) {
         iface->device = (unsigned)(params->devices->name[strlen("simrdma")] - '0');
         iface->iface.limits.max_placed = 0;
         iface->iface.limits.keep_space = KEEP_ROOM;
-        iface->iface.limits.bandwidth_bps *= (iface->device == 0 && world->knobs.ratio > 0) ? world->knobs.ratio : 1;
+        if (iface->device == 0 && network->knobs.ratio > 0) {
+            iface->iface.limits.bandwidth_bps *= network->knobs.ratio;
+        }
     }
     cw_list_init(&iface->links[0]);
     cw_list_init(&iface->links[1]);
-    if (cw_sim_world_add(world, iface) < 0) {
+    if (cw_sim_network_add(network, iface) < 0) {
         cw_error("cannot open the simulated network: out of memory");
         free(iface);
         return UCS_ERR_NO_MEMORY;
@@ -125,20 +127,20 @@ static void iface_close(struct cw_iface *base)
     cw_sim_must(!iface->upcall, "an interface is closed inside its own progress");
     cw_sim_must(iface->num_conns == 0, "an interface is closed before its connections");
     cw_sim_must(iface->retained == 0, "an interface is closed before its packets are given back");
-    cw_sim_drop_events(iface, UCS_ERR_UNREACHABLE, cw_sim_delay_ns(iface->world));
+    cw_sim_drop_events(iface, UCS_ERR_UNREACHABLE, cw_sim_delay_ns(iface->network));
     for (side = 0; side < 2; side++) {
         while ((link = cw_list_pop_head(&iface->links[side])) != NULL) {
             cw_container_of(link, struct cw_sim_link, by_iface[side])->ifaces[side] = NULL;
         }
     }
-    cw_sim_world_remove(iface);
+    cw_sim_network_remove(iface);
     free(iface);
 }
 
 static size_t iface_address(struct cw_iface *base, void *buffer, size_t max)
 {
     const struct cw_sim_iface *iface = cw_sim_iface(base);
-    const struct address address = {ADDRESS_MAGIC, iface->number, iface->world->seed};
+    const struct address address = {ADDRESS_MAGIC, iface->number, iface->network->seed};
 
     if (max < ADDRESS_LENGTH) {
         return 0;
@@ -156,7 +158,7 @@ static int reachable(struct cw_iface *base, const void *bytes, size_t length, co
         return 0;
     }
     memcpy(&address, bytes, ADDRESS_LENGTH);
-    if (address.magic != ADDRESS_MAGIC || address.seed != cw_sim_iface(base)->world->seed) {
+    if (address.magic != ADDRESS_MAGIC || address.seed != cw_sim_iface(base)->network->seed) {
         *why = "the address belongs to another simulated network";
         return 0;
     }
@@ -176,21 +178,21 @@ static ucs_status_t arm(struct cw_iface *base)
 
 static struct cw_sim_conn *conn_new(struct cw_sim_iface *iface, struct cw_sim_link *link, unsigned side)
 {
-    struct cw_sim_conn *conn = cw_sim_chance(iface->world, CW_SIM_NO_MEMORY) ? NULL : malloc(sizeof(*conn));
+    struct cw_sim_conn *conn = cw_sim_chance(iface->network, CW_SIM_NO_MEMORY) ? NULL : malloc(sizeof(*conn));
 
     if (conn == NULL) {
         return NULL;
     }
     *conn = (struct cw_sim_conn){
-        .conn = {.iface = &iface->iface, .max_whole = side * 2 * iface->world->knobs.max_bcopy,
-                 .max_piece = side * 2 * iface->world->knobs.max_bcopy},
+        .conn = {.iface = &iface->iface, .max_whole = side * 2 * iface->network->knobs.max_bcopy,
+                 .max_piece = side * 2 * iface->network->knobs.max_bcopy},
         .link = link,
         .side = (uint8_t)side,
         .state = (side == 0) ? CW_SIM_DIALING : CW_SIM_ACCEPTING,
     };
     cw_list_init(&conn->accesses);
     cw_list_init(&conn->flushes);
-    conn->no_copies = (uint8_t)cw_sim_peer_chance(iface->world, CW_SIM_NO_COPIES);
+    conn->no_copies = (uint8_t)cw_sim_peer_chance(iface->network, CW_SIM_NO_COPIES);
     link->ends[side] = conn;
     cw_sim_link_get(link);
     iface->num_conns++;
@@ -206,16 +208,16 @@ static void conn_free(struct cw_sim_conn *conn)
 }
 
 /* Sends the hello, or makes the dial fail later. */
-static void start_dial(struct cw_sim_world *world, struct cw_sim_link *link)
+static void start_dial(struct cw_sim_network *network, struct cw_sim_link *link)
 {
     struct cw_sim_iface *listener = link->ifaces[1];
 
-    if (listener == NULL || listener->death == CW_SIM_KILLED || cw_sim_chance(world, CW_SIM_DIAL_REFUSED)) {
+    if (listener == NULL || listener->death == CW_SIM_KILLED || cw_sim_chance(network, CW_SIM_DIAL_REFUSED)) {
         link->opened.status = UCS_ERR_UNREACHABLE;
-        cw_sim_schedule(&link->opened, world->now_ns + cw_sim_delay_ns(world));
-    } else if (listener->death == CW_SIM_SILENT || cw_sim_chance(world, CW_SIM_DIAL_LOST)) {
+        cw_sim_schedule(&link->opened, network->now_ns + cw_sim_delay_ns(network));
+    } else if (listener->death == CW_SIM_SILENT || cw_sim_chance(network, CW_SIM_DIAL_LOST)) {
         link->opened.status = UCS_ERR_TIMED_OUT;
-        cw_sim_schedule(&link->opened, world->now_ns + world->knobs.dial_timeout_ns);
+        cw_sim_schedule(&link->opened, network->now_ns + network->knobs.dial_timeout_ns);
     } else {
         cw_sim_launch(&link->hello);
     }
@@ -225,7 +227,7 @@ static ucs_status_t dial(struct cw_iface *base, const void *bytes, size_t addres
                          size_t hello_length, void *user, struct cw_conn **conn_p)
 {
     struct cw_sim_iface *iface = cw_sim_iface(base);
-    struct cw_sim_world *world = iface->world;
+    struct cw_sim_network *network = iface->network;
     struct cw_sim_link *link;
     struct cw_sim_conn *conn;
     struct address address;
@@ -237,7 +239,7 @@ static ucs_status_t dial(struct cw_iface *base, const void *bytes, size_t addres
         return UCS_ERR_INVALID_ADDR;
     }
     memcpy(&address, bytes, ADDRESS_LENGTH);
-    link = cw_sim_link_new(world, hello, hello_length);
+    link = cw_sim_link_new(network, hello, hello_length);
     if (link == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
@@ -248,8 +250,8 @@ static ucs_status_t dial(struct cw_iface *base, const void *bytes, size_t addres
     }
     conn->conn.user = user;
     cw_sim_link_join(link, 0, iface);
-    cw_sim_link_join(link, 1, cw_sim_world_find(world, address.number));
-    start_dial(world, link);
+    cw_sim_link_join(link, 1, cw_sim_network_find(network, address.number));
+    start_dial(network, link);
     *conn_p = &conn->conn;
     return UCS_OK;
 }
@@ -282,7 +284,7 @@ static void abandon(struct cw_conn *base)
 /* A peer dials: creates this end, asks the core and sends the answer back. */
 static unsigned on_hello(struct cw_sim_iface *iface, struct cw_sim_link *link)
 {
-    struct cw_sim_stats *stats = &iface->world->stats;
+    struct cw_sim_stats *stats = &iface->network->stats;
     struct cw_sim_conn *conn = conn_new(iface, link, 1);
     size_t reply_length = CW_HELLO_MAX;
     char reply[CW_HELLO_MAX];
@@ -309,7 +311,7 @@ static unsigned on_hello(struct cw_sim_iface *iface, struct cw_sim_link *link)
     }
     conn->state = CW_SIM_OPEN;
     if (!cw_list_empty(&link->channels[1].queue)) {
-        cw_sim_schedule(&link->channels[1].pump, iface->world->now_ns);
+        cw_sim_schedule(&link->channels[1].pump, iface->network->now_ns);
     }
     return 1;
 }
@@ -330,14 +332,14 @@ static unsigned on_opened(struct cw_sim_iface *iface, struct cw_sim_conn *conn, 
 }
 
 /* The packet has arrived or is dropped, so its bytes no longer count in the window. */
-static void give_space(struct cw_sim_world *world, const struct cw_sim_event *packet)
+static void give_space(struct cw_sim_network *network, const struct cw_sim_event *packet)
 {
     struct cw_sim_channel *channel = &packet->link->channels[1 - packet->side];
 
     channel->taken -= packet->length;
     if (channel->blocked) {
         channel->blocked = 0;
-        cw_sim_schedule(&channel->space, world->now_ns + cw_sim_delay_ns(world));
+        cw_sim_schedule(&channel->space, network->now_ns + cw_sim_delay_ns(network));
     }
 }
 
@@ -366,7 +368,7 @@ static void *keep(struct cw_conn *base, const void *data)
 
     cw_sim_must(iface->upcall, "a packet is kept outside of its upcall");
     if (retained == NULL || data != retained || iface->retained == MOST_RETAINED ||
-        cw_sim_chance(iface->world, CW_SIM_NO_MEMORY)) {
+        cw_sim_chance(iface->network, CW_SIM_NO_MEMORY)) {
         return NULL;
     }
     iface->handed = NULL;
@@ -385,16 +387,16 @@ static void give_back(struct cw_iface *base, void *retained)
 
 static unsigned on_packet(struct cw_sim_iface *iface, struct cw_sim_link *link, struct cw_sim_event *packet)
 {
-    struct cw_sim_world *world = iface->world;
+    struct cw_sim_network *network = iface->network;
     struct cw_sim_conn *conn = link->ends[packet->side];
 
-    give_space(world, packet);
+    give_space(network, packet);
     cw_sim_rdma_catch_up(link, 1u - packet->side, packet->age);
     if (conn == NULL || conn->state != CW_SIM_OPEN) {
         return 0;
     }
-    world->stats.packets++;
-    world->stats.bytes += packet->length;
+    network->stats.packets++;
+    network->stats.bytes += packet->length;
     if (iface->iface.limits.keep_space > 0 && hand_up_copy(iface, conn, packet)) {
         return 1;
     }
@@ -426,7 +428,7 @@ static unsigned on_placed(struct cw_sim_iface *iface, struct cw_sim_event *packe
 
     done = cw_sim_placed_step(iface, packet, &over);
     if (over) {
-        give_space(iface->world, packet);
+        give_space(iface->network, packet);
     }
     return (over < 0) ? done + on_closed(iface, conn, UCS_ERR_IO_ERROR) : done;
 }
@@ -473,7 +475,7 @@ static unsigned progress(struct cw_iface *base)
         return 0;
     }
     cw_sim_tick(iface);
-    budget = 1 + cw_sim_below(iface->world, iface->world->knobs.budget);
+    budget = 1 + cw_sim_below(iface->network, iface->network->knobs.budget);
     iface->upcall = 1;
     while (budget-- > 0 && (event = cw_sim_pop_due(iface)) != NULL) {
         done += deliver(iface, event);

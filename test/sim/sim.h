@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Test interface of the simulated network: one world per process, one thread, a virtual clock, faults drawn from one
+ * Test interface of the simulated network: one network per process, one thread, a virtual clock, faults drawn from one
  * seeded generator.
  *
- * While a world exists the transport "sim" has the device "sim0", and all workers of the process that open it are
- * connected by that world. A run depends only on the seed, the knobs and the order of calls, so it replays exactly.
+ * While a network exists the transport "sim" has the device "sim0", and all workers of the process that open it are
+ * connected by that network. A run depends only on the seed, the knobs and the order of calls, so it replays exactly.
  * Random numbers that the library takes from the system (worker ids) have to be replaced by the test if it depends on
  * them.
  *
@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct cw_sim_world;
+struct cw_sim_network;
 
 /* The faults, each with its own chance. */
 enum cw_sim_fault {
@@ -78,7 +78,7 @@ enum cw_sim_death {
     CW_SIM_KILLED           /* like a killed process: the system resets its connections */
 };
 
-/* Counts of the world so far. */
+/* Counts of the network so far. */
 struct cw_sim_stats {
     uint64_t events;
     uint64_t packets;               /* packets handed up */
@@ -107,30 +107,30 @@ void cw_sim_knobs_default(struct cw_sim_knobs *knobs);
  * SPURIOUS_ROOM, NO_COPIES, COPY). */
 void cw_sim_knobs_random(struct cw_sim_knobs *knobs, uint64_t seed);
 
-/* Makes the world of this process; there must be none. knobs NULL: the default. NULL: no memory. */
-struct cw_sim_world *cw_sim_world_new(uint64_t seed, const struct cw_sim_knobs *knobs);
+/* Makes the network of this process; there must be none. knobs NULL: the default. NULL: no memory. */
+struct cw_sim_network *cw_sim_network_new(uint64_t seed, const struct cw_sim_knobs *knobs);
 /* The caller has closed all interfaces before. */
-void cw_sim_world_free(struct cw_sim_world *world);
+void cw_sim_network_free(struct cw_sim_network *network);
 
-uint64_t cw_sim_seed(const struct cw_sim_world *world);
-uint64_t cw_sim_now_ns(const struct cw_sim_world *world);
-void cw_sim_advance(struct cw_sim_world *world, uint64_t ns);
-void cw_sim_set_fault(struct cw_sim_world *world, enum cw_sim_fault fault, uint32_t chance);
-void cw_sim_get_stats(const struct cw_sim_world *world, struct cw_sim_stats *stats);
+uint64_t cw_sim_seed(const struct cw_sim_network *network);
+uint64_t cw_sim_now_ns(const struct cw_sim_network *network);
+void cw_sim_advance(struct cw_sim_network *network, uint64_t ns);
+void cw_sim_set_fault(struct cw_sim_network *network, enum cw_sim_fault fault, uint32_t chance);
+void cw_sim_get_stats(const struct cw_sim_network *network, struct cw_sim_stats *stats);
 
 /* Interfaces are numbered in the order in which they were opened, from 0. The number of interfaces so far: */
-unsigned cw_sim_num_ifaces(const struct cw_sim_world *world);
+unsigned cw_sim_num_ifaces(const struct cw_sim_network *network);
 /* The number of the interface with the next event, or -1 when no event is queued. With many interfaces, a test that
  * drives the workers need not ask each in turn. */
-int64_t cw_sim_next(const struct cw_sim_world *world);
+int64_t cw_sim_next(const struct cw_sim_network *network);
 /* Bytes that the network itself holds, without queued packets. */
-size_t cw_sim_memory(const struct cw_sim_world *world);
+size_t cw_sim_memory(const struct cw_sim_network *network);
 /* From now on progress() of that interface does nothing; its owner can still close everything. Not from inside an
  * upcall. */
-void cw_sim_kill(struct cw_sim_world *world, unsigned number, enum cw_sim_death death);
+void cw_sim_kill(struct cw_sim_network *network, unsigned number, enum cw_sim_death death);
 /* Breaks all connections of a living interface, like a router that restarts: both ends see CONNECTION_RESET. Not from
  * inside an upcall. */
-void cw_sim_reset_all(struct cw_sim_world *world, unsigned number);
+void cw_sim_reset_all(struct cw_sim_network *network, unsigned number);
 
 /* Notifies that the program unmapped this memory: the use of a registration of it ends the program. */
 void cw_sim_rdma_unmapped(const void *address, size_t length);
@@ -139,14 +139,14 @@ void cw_sim_rdma_unmapped(const void *address, size_t length);
  * `silently` no packet arrives any more in either direction, and neither end is notified. Not from inside an upcall.
  * Answers whether there was one. `spare`, if not NULL, are the first bytes of the hello of another connection: then
  * only a connection is cut whose owners have one of these that is open and not cut. */
-int cw_sim_cut(struct cw_sim_world *world, const void *hello, size_t length, const void *spare, int silently);
+int cw_sim_cut(struct cw_sim_network *network, const void *hello, size_t length, const void *spare, int silently);
 /* Cuts all connections that the devices of that name dialled so, but those of an owner to itself. Later ones work.
  * Answers how many there were. */
-unsigned cw_sim_cut_device(struct cw_sim_world *world, const char *name, int silently);
+unsigned cw_sim_cut_device(struct cw_sim_network *network, const char *name, int silently);
 /* Whether a connection is cut of which neither end has learnt. */
-int cw_sim_has_cut(const struct cw_sim_world *world);
+int cw_sim_has_cut(const struct cw_sim_network *network);
 
-/* A number from the world's own generator, for the choices of the test. */
-uint64_t cw_sim_random(struct cw_sim_world *world);
+/* A number from the network's own generator, for the choices of the test. */
+uint64_t cw_sim_random(struct cw_sim_network *network);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The events of the simulated network and their order: events in the heap of an interface, interfaces with events in
- * the heap of the world, and the links at whose ends events happen.
+ * the heap of the network, and the links at whose ends events happen.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -29,54 +29,54 @@ static struct cw_sim_event *meld(struct cw_sim_event *one, struct cw_sim_event *
 
 /* ---- the heap of interfaces ---- */
 
-static void busy_set(struct cw_sim_world *world, unsigned at, struct cw_sim_iface *iface)
+static void busy_set(struct cw_sim_network *network, unsigned at, struct cw_sim_iface *iface)
 {
-    world->busy[at] = iface;
+    network->busy[at] = iface;
     iface->place = at + 1;
 }
 
-static void sift_up(struct cw_sim_world *world, unsigned at, struct cw_sim_iface *iface)
+static void sift_up(struct cw_sim_network *network, unsigned at, struct cw_sim_iface *iface)
 {
-    while (at > 0 && comes_before(iface->heap, world->busy[(at - 1) / 2]->heap)) {
-        busy_set(world, at, world->busy[(at - 1) / 2]);
+    while (at > 0 && comes_before(iface->heap, network->busy[(at - 1) / 2]->heap)) {
+        busy_set(network, at, network->busy[(at - 1) / 2]);
         at = (at - 1) / 2;
     }
-    busy_set(world, at, iface);
+    busy_set(network, at, iface);
 }
 
-static void sift_down(struct cw_sim_world *world, unsigned at, struct cw_sim_iface *iface)
+static void sift_down(struct cw_sim_network *network, unsigned at, struct cw_sim_iface *iface)
 {
     unsigned child;
 
-    while ((child = 2 * at + 1) < world->num_busy) {
-        child += child + 1 < world->num_busy &&
-                 comes_before(world->busy[child + 1]->heap, world->busy[child]->heap);
-        if (!comes_before(world->busy[child]->heap, iface->heap)) {
+    while ((child = 2 * at + 1) < network->num_busy) {
+        child += child + 1 < network->num_busy &&
+                 comes_before(network->busy[child + 1]->heap, network->busy[child]->heap);
+        if (!comes_before(network->busy[child]->heap, iface->heap)) {
             break;
         }
-        busy_set(world, at, world->busy[child]);
+        busy_set(network, at, network->busy[child]);
         at = child;
     }
-    sift_up(world, at, iface);
+    sift_up(network, at, iface);
 }
 
 void cw_sim_reorder(struct cw_sim_iface *iface)
 {
-    struct cw_sim_world *world = iface->world;
+    struct cw_sim_network *network = iface->network;
     const unsigned place = iface->place;
     struct cw_sim_iface *last;
 
     if (iface->heap != NULL && !iface->death) {
         if (place == 0) {
-            sift_up(world, world->num_busy++, iface);
+            sift_up(network, network->num_busy++, iface);
         } else {
-            sift_down(world, place - 1, iface);
+            sift_down(network, place - 1, iface);
         }
     } else if (place > 0) {
-        last = world->busy[--world->num_busy];
+        last = network->busy[--network->num_busy];
         iface->place = 0;
         if (last != iface) {
-            sift_down(world, place - 1, last);
+            sift_down(network, place - 1, last);
         }
     }
 }
@@ -153,7 +153,7 @@ void cw_sim_schedule(struct cw_sim_event *event, uint64_t time_ns)
     }
     event->queued = 1;
     event->time_ns = time_ns;
-    event->age = iface->world->next_age++;
+    event->age = iface->network->next_age++;
     event->child = NULL;
     event->sibling = NULL;
     iface->heap = meld(iface->heap, event);
@@ -168,15 +168,15 @@ void cw_sim_schedule(struct cw_sim_event *event, uint64_t time_ns)
 
 void cw_sim_launch(struct cw_sim_event *event)
 {
-    struct cw_sim_world *world = cw_sim_world_get();
+    struct cw_sim_network *network = cw_sim_network_get();
     struct cw_sim_channel *channel = &event->link->channels[1 - event->side];
-    uint64_t time_ns = world->now_ns + cw_sim_delay_ns(world);
+    uint64_t time_ns = network->now_ns + cw_sim_delay_ns(network);
 
     if (time_ns < channel->last_arrival_ns) {
         time_ns = channel->last_arrival_ns;
     }
-    if (event->kind == CW_SIM_EVENT_PACKET && world->knobs.rdma > 0 && cw_sim_chance(world, CW_SIM_NO_RECEIVES)) {
-        time_ns += 1000 + 4 * cw_sim_delay_ns(world); /* the packet is sent again, and all packets behind it wait */
+    if (event->kind == CW_SIM_EVENT_PACKET && network->knobs.rdma > 0 && cw_sim_chance(network, CW_SIM_NO_RECEIVES)) {
+        time_ns += 1000 + 4 * cw_sim_delay_ns(network); /* the packet is sent again, and all packets behind it wait */
     }
     if (event->kind == CW_SIM_EVENT_CLOSED && time_ns <= channel->last_placed_ns) {
         time_ns = channel->last_placed_ns + 1;
@@ -187,14 +187,14 @@ void cw_sim_launch(struct cw_sim_event *event)
 
 void cw_sim_launch_placed(struct cw_sim_event *event)
 {
-    struct cw_sim_world *world = cw_sim_world_get();
+    struct cw_sim_network *network = cw_sim_network_get();
     struct cw_sim_channel *channel = &event->link->channels[1 - event->side];
-    uint64_t time_ns = world->now_ns + cw_sim_delay_ns(world);
+    uint64_t time_ns = network->now_ns + cw_sim_delay_ns(network);
 
     if (event->target->in_order && time_ns <= channel->last_arrival_ns) {
         time_ns = channel->last_arrival_ns + 1;
     }
-    event->target->end_ns = time_ns + cw_sim_delay_ns(world);
+    event->target->end_ns = time_ns + cw_sim_delay_ns(network);
     if (event->target->in_order) {
         channel->last_arrival_ns = event->target->end_ns + 1;
     }
@@ -206,33 +206,33 @@ void cw_sim_launch_placed(struct cw_sim_event *event)
 
 struct cw_sim_event *cw_sim_pop_due(struct cw_sim_iface *iface)
 {
-    struct cw_sim_world *world = iface->world;
+    struct cw_sim_network *network = iface->network;
     struct cw_sim_event *event = iface->heap;
 
-    if (event == NULL || event->time_ns > world->now_ns) {
+    if (event == NULL || event->time_ns > network->now_ns) {
         return NULL;
     }
     pop(&iface->heap);
     cw_sim_reorder(iface);
-    world->stats.events++;
-    world->stats.digest = cw_hash_mix(world->stats.digest ^ event->time_ns) ^ ((uint64_t)event->kind << 48) ^
+    network->stats.events++;
+    network->stats.digest = cw_hash_mix(network->stats.digest ^ event->time_ns) ^ ((uint64_t)event->kind << 48) ^
                           ((uint64_t)iface->number << 32) ^ event->length;
     return event;
 }
 
 void cw_sim_tick(struct cw_sim_iface *iface)
 {
-    struct cw_sim_world *world = iface->world;
+    struct cw_sim_network *network = iface->network;
 
-    world->now_ns += world->knobs.step_ns;
-    if (world->num_busy > 0 && world->busy[0]->heap->time_ns > world->now_ns) {
-        world->now_ns = world->busy[0]->heap->time_ns;
+    network->now_ns += network->knobs.step_ns;
+    if (network->num_busy > 0 && network->busy[0]->heap->time_ns > network->now_ns) {
+        network->now_ns = network->busy[0]->heap->time_ns;
     }
 }
 
-int64_t cw_sim_next(const struct cw_sim_world *world)
+int64_t cw_sim_next(const struct cw_sim_network *network)
 {
-    return (world->num_busy == 0) ? -1 : (int64_t)world->busy[0]->number;
+    return (network->num_busy == 0) ? -1 : (int64_t)network->busy[0]->number;
 }
 
 void cw_sim_drop_events(struct cw_sim_iface *iface, ucs_status_t status, uint64_t delay_ns)
@@ -247,7 +247,7 @@ void cw_sim_drop_events(struct cw_sim_iface *iface, ucs_status_t status, uint64_
             event = pop(&heap);
             if (event->kind == CW_SIM_EVENT_HELLO) {
                 event->link->opened.status = status;
-                cw_sim_schedule(&event->link->opened, iface->world->now_ns + delay_ns);
+                cw_sim_schedule(&event->link->opened, iface->network->now_ns + delay_ns);
             }
             cw_sim_event_put(event);
         }
@@ -261,7 +261,7 @@ static void event_init(struct cw_sim_event *event, struct cw_sim_link *link, uns
     *event = (struct cw_sim_event){.link = link, .side = (uint8_t)side, .kind = (uint8_t)kind};
 }
 
-struct cw_sim_link *cw_sim_link_new(struct cw_sim_world *world, const void *hello, size_t hello_length)
+struct cw_sim_link *cw_sim_link_new(struct cw_sim_network *network, const void *hello, size_t hello_length)
 {
     struct cw_sim_link *link = calloc(1, sizeof(*link) + hello_length);
     unsigned side;
@@ -281,7 +281,7 @@ struct cw_sim_link *cw_sim_link_new(struct cw_sim_world *world, const void *hell
         event_init(&link->channels[side].pump, link, side, CW_SIM_EVENT_PUMP);
         event_init(&link->channels[side].space, link, side, CW_SIM_EVENT_ROOM);
     }
-    world->num_links++;
+    network->num_links++;
     return link;
 }
 
@@ -315,7 +315,7 @@ void cw_sim_link_put(struct cw_sim_link *link)
 
     cw_sim_must(link->references > 0, "a link is given back too often");
     if (--link->references == 0) {
-        cw_sim_world_get()->num_links--;
+        cw_sim_network_get()->num_links--;
         cw_list_remove(&link->by_iface[0]);
         cw_list_remove(&link->by_iface[1]);
         while ((packet = link->retired) != NULL) {

@@ -40,9 +40,9 @@ static uint32_t num_keys;
 
 static ucs_status_t domain_open(const struct cw_config *config, const char *device, struct cw_domain **domain_p)
 {
-    const struct cw_sim_world *world = cw_sim_world_get();
+    const struct cw_sim_network *network = cw_sim_network_get();
     struct sim_domain *domain = calloc(1, sizeof(*domain));
-    const uint64_t by_dmabuf = (world != NULL && world->knobs.dmabuf != CW_SIM_NO_DMABUF)
+    const uint64_t by_dmabuf = (network != NULL && network->knobs.dmabuf != CW_SIM_NO_DMABUF)
                                    ? CW_MEMORY_BIT(UCS_MEMORY_TYPE_CUDA) | CW_MEMORY_BIT(UCS_MEMORY_TYPE_ROCM)
                                    : 0;
 
@@ -54,9 +54,9 @@ static ucs_status_t domain_open(const struct cw_config *config, const char *devi
     domain->domain.kind = &cw_sim_rdma_domain;
     domain->domain.attr = (struct cw_domain_attr){.memory_types = CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST) | by_dmabuf,
                                               .by_dmabuf = by_dmabuf,
-                                              .device_helps = "the knob `dmabuf` of its world",
+                                              .device_helps = "the knob `dmabuf` of its network",
                                               .part_length = PART_LENGTH,
-                                              .on_demand = world != NULL && world->knobs.on_demand,
+                                              .on_demand = network != NULL && network->knobs.on_demand,
                                               .register_ns = 100,
                                               .register_byte_ns = 0.015};
     cw_list_init(&domain->mrs);
@@ -77,17 +77,17 @@ static void domain_close(struct cw_domain *base)
 static ucs_status_t reg(struct cw_domain *base, void *address, size_t length, unsigned rights, struct cw_memh **memh_p)
 {
     struct sim_domain *domain = cw_container_of(base, struct sim_domain, domain);
-    struct cw_sim_world *world = cw_sim_world_get();
+    struct cw_sim_network *network = cw_sim_network_get();
     struct sim_mr *mr;
 
     cw_sim_must((rights & ~(unsigned)CW_RIGHT_ALL) == 0, "a right is wanted that does not exist");
     if (length == 0) {
         return UCS_ERR_INVALID_ADDR;
     }
-    if (world != NULL && (cw_sim_chance(world, CW_SIM_NO_REGISTER) ||
-                          (world->knobs.max_mrs > 0 && domain->count >= world->knobs.max_mrs) ||
-                          (world->knobs.max_mr_bytes > 0 && length > world->knobs.max_mr_bytes - domain->bytes))) {
-        world->stats.no_register++;
+    if (network != NULL && (cw_sim_chance(network, CW_SIM_NO_REGISTER) ||
+                          (network->knobs.max_mrs > 0 && domain->count >= network->knobs.max_mrs) ||
+                          (network->knobs.max_mr_bytes > 0 && length > network->knobs.max_mr_bytes - domain->bytes))) {
+        network->stats.no_register++;
         return UCS_ERR_NO_MEMORY;
     }
     mr = malloc(sizeof(*mr));
@@ -102,8 +102,8 @@ static ucs_status_t reg(struct cw_domain *base, void *address, size_t length, un
     domain->bytes += length;
     cw_list_add_tail(&domain->mrs, &mr->link);
     *memh_p = &mr->memh;
-    if (world != NULL) {
-        world->stats.registered++;
+    if (network != NULL) {
+        network->stats.registered++;
     }
     return UCS_OK;
 }
@@ -111,7 +111,7 @@ static ucs_status_t reg(struct cw_domain *base, void *address, size_t length, un
 static ucs_status_t reg_dmabuf(struct cw_domain *base, const struct cw_md_dmabuf *dmabuf, void *address, size_t length,
                                unsigned rights, struct cw_memh **memh_p)
 {
-    const struct cw_sim_world *world = cw_sim_world_get();
+    const struct cw_sim_network *network = cw_sim_network_get();
     const size_t page = cw_memory_page();
     const uint64_t offset = dmabuf->offset % page;
     ucs_status_t status;
@@ -119,7 +119,7 @@ static ucs_status_t reg_dmabuf(struct cw_domain *base, const struct cw_md_dmabuf
 
     /* As the verbs interface has it. */
     cw_sim_must(offset == (uintptr_t)address % page, "address and offset of a dma-buf differ within their pages");
-    if (world != NULL && world->knobs.dmabuf == CW_SIM_REFUSES_DMABUF) {
+    if (network != NULL && network->knobs.dmabuf == CW_SIM_REFUSES_DMABUF) {
         return UCS_ERR_UNSUPPORTED;
     }
     status = reg(base, address, length, rights, memh_p);
@@ -138,10 +138,10 @@ static void dereg(struct cw_memh *memh)
 {
     struct sim_domain *domain = cw_container_of(memh->domain, struct sim_domain, domain);
     struct sim_mr *mr = cw_container_of(memh, struct sim_mr, memh);
-    struct cw_sim_world *world = cw_sim_world_get();
+    struct cw_sim_network *network = cw_sim_network_get();
 
-    if (world != NULL) {
-        world->stats.deregistered++;
+    if (network != NULL) {
+        network->stats.deregistered++;
     }
     domain->count--;
     domain->bytes -= mr->length;

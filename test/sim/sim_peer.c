@@ -9,24 +9,24 @@
 
 #include "base/bytes.h"
 #include "base/hash.h"
-#include "sim_world.h"
+#include "sim_network.h"
 
-static struct cw_sim_world *world_of(const struct cw_conn *conn)
+static struct cw_sim_network *world_of(const struct cw_conn *conn)
 {
-    return cw_container_of(conn->iface, struct cw_sim_iface, iface)->world;
+    return cw_container_of(conn->iface, struct cw_sim_iface, iface)->network;
 }
 
-static uint64_t peer_draw(struct cw_sim_world *world)
+static uint64_t peer_draw(struct cw_sim_network *network)
 {
-    return cw_hash_mix(world->seed ^ ++world->peer_draws * UINT64_C(0x9e3779b97f4a7c15));
+    return cw_hash_mix(network->seed ^ ++network->peer_draws * UINT64_C(0x9e3779b97f4a7c15));
 }
 
-int cw_sim_peer_chance(struct cw_sim_world *world, enum cw_sim_fault fault)
+int cw_sim_peer_chance(struct cw_sim_network *network, enum cw_sim_fault fault)
 {
-    if (peer_draw(world) % CW_SIM_ALWAYS >= world->knobs.chance[fault]) {
+    if (peer_draw(network) % CW_SIM_ALWAYS >= network->knobs.chance[fault]) {
         return 0;
     }
-    world->stats.faults[fault]++;
+    network->stats.faults[fault]++;
     return 1;
 }
 
@@ -63,7 +63,7 @@ static void copy(int writes, const struct iovec *iov, unsigned count, char *flat
 
 static ucs_status_t peer_copy(struct cw_conn *base, int writes, const struct iovec *iov, unsigned count, uint64_t there)
 {
-    struct cw_sim_world *world = world_of(base);
+    struct cw_sim_network *network = world_of(base);
     size_t length = 0;
     unsigned i;
 
@@ -73,13 +73,13 @@ static ucs_status_t peer_copy(struct cw_conn *base, int writes, const struct iov
     for (i = 0; i < count; i++) {
         length += iov[i].iov_len;
     }
-    if (cw_sim_peer_chance(world, CW_SIM_COPY)) {
+    if (cw_sim_peer_chance(network, CW_SIM_COPY)) {
         cw_sim_conn(base)->no_copies = 1;
-        copy(writes, iov, count, (char *)(uintptr_t)there, (size_t)(peer_draw(world) % (length + 1)));
+        copy(writes, iov, count, (char *)(uintptr_t)there, (size_t)(peer_draw(network) % (length + 1)));
         return UCS_ERR_IO_ERROR;
     }
     copy(writes, iov, count, (char *)(uintptr_t)there, length);
-    world->stats.copies++;
+    network->stats.copies++;
     return UCS_OK;
 }
 
@@ -165,7 +165,7 @@ static void fill_place(struct cw_sim_event *event, size_t end)
 
 unsigned cw_sim_placed_step(struct cw_sim_iface *iface, struct cw_sim_event *event, int *over_p)
 {
-    struct cw_sim_world *world = iface->world;
+    struct cw_sim_network *network = iface->network;
     struct cw_sim_target *target = event->target;
     struct cw_sim_conn *conn = event->link->ends[event->side];
     unsigned done = 0;
@@ -182,13 +182,13 @@ unsigned cw_sim_placed_step(struct cw_sim_iface *iface, struct cw_sim_event *eve
         done = 1;
     } else if (event->time_ns >= target->end_ns) {
         fill_place(event, payload_of(event));
-        world->stats.placed++;
+        network->stats.placed++;
         iface->iface.upcalls->placed(&conn->conn, event->id, event->data, payload_of(event));
         return 1;
     } else {
-        fill_place(event, target->done + cw_sim_below(world, payload_of(event) - target->done + 1));
+        fill_place(event, target->done + cw_sim_below(network, payload_of(event) - target->done + 1));
     }
     *over_p = 0;
-    cw_sim_schedule(event, event->time_ns + cw_sim_below(world, target->end_ns - event->time_ns + 1));
+    cw_sim_schedule(event, event->time_ns + cw_sim_below(network, target->end_ns - event->time_ns + 1));
     return done;
 }

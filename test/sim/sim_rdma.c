@@ -22,9 +22,9 @@ struct cw_sim_flush {
     struct cw_completion *completion;
 };
 
-static struct cw_sim_world *world_of(const struct cw_sim_conn *conn)
+static struct cw_sim_network *world_of(const struct cw_sim_conn *conn)
 {
-    return cw_container_of(conn->conn.iface, struct cw_sim_iface, iface)->world;
+    return cw_container_of(conn->conn.iface, struct cw_sim_iface, iface)->network;
 }
 
 static int is_fetch(const struct cw_sim_access *access)
@@ -221,7 +221,7 @@ void cw_sim_rdma_abandon(struct cw_sim_conn *conn)
 
 void cw_sim_rdma_end_all(struct cw_sim_conn *conn, ucs_status_t status)
 {
-    struct cw_sim_world *world = world_of(conn);
+    struct cw_sim_network *network = world_of(conn);
     struct cw_sim_access *access;
 
     if (!cw_list_empty(&conn->accesses)) { /* nothing more is taken, not even sends of the completions */
@@ -232,7 +232,7 @@ void cw_sim_rdma_end_all(struct cw_sim_conn *conn, ucs_status_t status)
         access = cw_list_head(&conn->accesses, struct cw_sim_access, link);
         if (!access->carried && !cw_sim_iface(conn->conn.iface)->death) {
             read_ours(access);
-            if (cw_sim_below(world, 2) == 0) {
+            if (cw_sim_below(network, 2) == 0) {
                 carry_out(access);
             }
         }
@@ -260,7 +260,7 @@ void cw_sim_rdma_put(struct cw_sim_event *event)
 unsigned cw_sim_rdma_step(struct cw_sim_iface *iface, struct cw_sim_event *event)
 {
     struct cw_sim_access *access = cw_container_of(event, struct cw_sim_access, event);
-    struct cw_sim_world *world = iface->world;
+    struct cw_sim_network *network = iface->network;
     struct cw_sim_conn *conn = event->link->ends[event->side];
     unsigned done = 1;
 
@@ -271,14 +271,14 @@ unsigned cw_sim_rdma_step(struct cw_sim_iface *iface, struct cw_sim_event *event
         return 0;
     }
     if (!access->landed) {
-        if (cw_sim_chance(world, CW_SIM_ACCESS)) {
+        if (cw_sim_chance(network, CW_SIM_ACCESS)) {
             access->status = UCS_ERR_IO_ERROR;
-            access->carried = cw_sim_below(world, 2) == 0;
+            access->carried = cw_sim_below(network, 2) == 0;
         }
         carry_before(conn, access->serial);
         carry_out(access);
         access->landed = 1;
-        cw_sim_schedule(event, world->now_ns + cw_sim_delay_ns(world));
+        cw_sim_schedule(event, network->now_ns + cw_sim_delay_ns(network));
         return 0;
     }
     access->delivering = 1;
@@ -290,7 +290,7 @@ unsigned cw_sim_rdma_step(struct cw_sim_iface *iface, struct cw_sim_event *event
     access->delivering = 0;
     if (conn->waits_for_fetches && conn->fetches == 0) {
         conn->waits_for_fetches = 0;
-        cw_sim_schedule(&conn->link->channels[conn->side].space, world->now_ns);
+        cw_sim_schedule(&conn->link->channels[conn->side].space, network->now_ns);
     }
     return done;
 }
@@ -299,10 +299,10 @@ unsigned cw_sim_rdma_step(struct cw_sim_iface *iface, struct cw_sim_event *event
 
 static ucs_status_t refuse_for_now(struct cw_sim_conn *conn)
 {
-    struct cw_sim_world *world = world_of(conn);
+    struct cw_sim_network *network = world_of(conn);
 
-    cw_sim_schedule(&conn->link->channels[conn->side].space, world->now_ns + cw_sim_delay_ns(world));
-    world->stats.again++;
+    cw_sim_schedule(&conn->link->channels[conn->side].space, network->now_ns + cw_sim_delay_ns(network));
+    network->stats.again++;
     return CW_AGAIN;
 }
 
@@ -311,7 +311,7 @@ static struct cw_sim_access *take(struct cw_conn *base, enum cw_sim_what what, s
                                   const struct cw_access_target *target, unsigned flags, ucs_status_t *status_p)
 {
     struct cw_sim_conn *conn = cw_sim_conn(base);
-    struct cw_sim_world *world = world_of(conn);
+    struct cw_sim_network *network = world_of(conn);
     struct cw_sim_access *access;
 
     cw_sim_must(conn->state != CW_SIM_DIALING, "an access comes before `opened`");
@@ -322,13 +322,13 @@ static struct cw_sim_access *take(struct cw_conn *base, enum cw_sim_what what, s
     }
     if ((flags & CW_ACCESS_AFTER_FETCHES) && conn->fetches > 0) {
         conn->waits_for_fetches = 1;
-        world->stats.again++;
+        network->stats.again++;
         *status_p = CW_AGAIN;
         return NULL;
     }
     /* Queued packets that have not left come before the access. */
-    if (!cw_list_empty(&conn->link->channels[conn->side].queue) || cw_sim_chance(world, CW_SIM_AGAIN) ||
-        cw_sim_chance(world, CW_SIM_NO_MEMORY)) {
+    if (!cw_list_empty(&conn->link->channels[conn->side].queue) || cw_sim_chance(network, CW_SIM_AGAIN) ||
+        cw_sim_chance(network, CW_SIM_NO_MEMORY)) {
         *status_p = refuse_for_now(conn);
         return NULL;
     }
@@ -348,25 +348,25 @@ static struct cw_sim_access *take(struct cw_conn *base, enum cw_sim_what what, s
 static ucs_status_t submit(struct cw_conn *base, struct cw_sim_access *access, struct cw_completion *completion)
 {
     struct cw_sim_conn *conn = cw_sim_conn(base);
-    struct cw_sim_world *world = world_of(conn);
+    struct cw_sim_network *network = world_of(conn);
     struct cw_sim_channel *channel = &conn->link->channels[conn->side];
-    uint64_t time_ns = world->now_ns + cw_sim_delay_ns(world);
+    uint64_t time_ns = network->now_ns + cw_sim_delay_ns(network);
 
     time_ns = (time_ns < channel->last_arrival_ns) ? channel->last_arrival_ns : time_ns;
     if (access->what != CW_SIM_GET) {
         channel->last_arrival_ns = time_ns;
     }
     access->completion = completion;
-    access->serial = world->next_age++;
+    access->serial = network->next_age++;
     conn->fetches += is_fetch(access);
     cw_list_add_tail(&conn->accesses, &access->link);
     if (!cw_sim_iface(base->iface)->death) { /* else the access ends with the connection */
         cw_sim_schedule(&access->event, time_ns);
     }
-    world->stats.accesses++;
-    world->stats.gets += access->what == CW_SIM_GET;
-    world->stats.puts += access->what == CW_SIM_PUT;
-    world->stats.bytes_of[cw_sim_iface(base->iface)->device] += access->length;
+    network->stats.accesses++;
+    network->stats.gets += access->what == CW_SIM_GET;
+    network->stats.puts += access->what == CW_SIM_PUT;
+    network->stats.bytes_of[cw_sim_iface(base->iface)->device] += access->length;
     return UCS_INPROGRESS;
 }
 
@@ -542,18 +542,18 @@ static unsigned peer_domain(const struct cw_conn *base)
     return (peer == NULL || peer->iface.domain == NULL) ? 0 : peer->iface.domain->number;
 }
 
-void cw_sim_rdma_limits(const struct cw_sim_world *world, struct cw_access_limits *limits)
+void cw_sim_rdma_limits(const struct cw_sim_network *network, struct cw_access_limits *limits)
 {
     const unsigned atomics =
-        (world->knobs.all_atomics) ? (1u << CW_ACCESS_OPS) - 1 : 1u << CW_ACCESS_ADD | 1u << CW_ACCESS_CSWAP;
+        (network->knobs.all_atomics) ? (1u << CW_ACCESS_OPS) - 1 : 1u << CW_ACCESS_ADD | 1u << CW_ACCESS_CSWAP;
 
-    *limits = (struct cw_access_limits){.max_put_short = world->knobs.max_short,
-                                        .max_put_bcopy = world->knobs.max_bcopy,
-                                        .max_put_zcopy = world->knobs.max_access,
-                                        .max_get_bcopy = world->knobs.max_bcopy,
-                                        .max_get_zcopy = world->knobs.max_access,
-                                        .max_iov = world->knobs.max_iov,
-                                        .alignment = world->knobs.alignment,
+    *limits = (struct cw_access_limits){.max_put_short = network->knobs.max_short,
+                                        .max_put_bcopy = network->knobs.max_bcopy,
+                                        .max_put_zcopy = network->knobs.max_access,
+                                        .max_get_bcopy = network->knobs.max_bcopy,
+                                        .max_get_zcopy = network->knobs.max_access,
+                                        .max_iov = network->knobs.max_iov,
+                                        .alignment = network->knobs.alignment,
                                         .posted = atomics,
                                         .fetching = atomics,
                                         .in_order = 1};

@@ -5,7 +5,7 @@
 #ifndef CW_TEST_SIM_RDMA_H
 #define CW_TEST_SIM_RDMA_H
 
-#include "sim_world.h"
+#include "sim_network.h"
 
 enum cw_sim_what { CW_SIM_PUT, CW_SIM_GET, CW_SIM_POSTED, CW_SIM_FETCHING };
 
@@ -38,7 +38,7 @@ struct cw_sim_access {
 extern const struct cw_transport_access cw_sim_rdma_access;
 extern const struct cw_domain_kind cw_sim_rdma_domain;
 
-void cw_sim_rdma_limits(const struct cw_sim_world *world, struct cw_access_limits *limits);
+void cw_sim_rdma_limits(const struct cw_sim_network *network, struct cw_access_limits *limits);
 /* Carries out the writes that this end took before `age`. */
 void cw_sim_rdma_catch_up(const struct cw_sim_link *link, unsigned side, uint64_t age);
 /* Handles an event of an access that is due. Returns the number of upcalls. */

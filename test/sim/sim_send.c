@@ -13,16 +13,16 @@
 /* The packet leaves: it arrives, unless the connection breaks before. */
 static void depart(struct cw_sim_conn *conn, struct cw_sim_event *packet)
 {
-    struct cw_sim_world *world = cw_sim_iface(conn->conn.iface)->world;
+    struct cw_sim_network *network = cw_sim_iface(conn->conn.iface)->network;
     struct cw_sim_link *link = conn->link;
 
     if (link->channels[conn->side].cut) {
         cw_sim_packet_retire(link, packet);
-    } else if (cw_sim_chance(world, CW_SIM_RESET)) {
+    } else if (cw_sim_chance(network, CW_SIM_RESET)) {
         cw_sim_packet_retire(link, packet);
         cw_sim_link_end(link, 1 - conn->side, UCS_ERR_CONNECTION_RESET);
         cw_sim_link_end(link, conn->side, UCS_ERR_CONNECTION_RESET);
-    } else if (cw_sim_chance(world, CW_SIM_GARBAGE)) {
+    } else if (cw_sim_chance(network, CW_SIM_GARBAGE)) {
         cw_sim_packet_retire(link, packet);
         cw_sim_link_end(link, 1 - conn->side, UCS_ERR_IO_ERROR);
     } else if (packet->kind == CW_SIM_EVENT_PLACED) {
@@ -87,10 +87,10 @@ void cw_sim_queue_end(struct cw_sim_conn *conn, int leaves, ucs_status_t status)
     }
 }
 
-static ucs_status_t refuse_for_now(struct cw_sim_world *world, struct cw_sim_conn *conn)
+static ucs_status_t refuse_for_now(struct cw_sim_network *network, struct cw_sim_conn *conn)
 {
-    cw_sim_schedule(&conn->link->channels[conn->side].space, world->now_ns + cw_sim_delay_ns(world));
-    world->stats.again++;
+    cw_sim_schedule(&conn->link->channels[conn->side].space, network->now_ns + cw_sim_delay_ns(network));
+    network->stats.again++;
     return CW_AGAIN;
 }
 
@@ -98,7 +98,7 @@ static ucs_status_t refuse_for_now(struct cw_sim_world *world, struct cw_sim_con
 static struct cw_sim_event *take(struct cw_sim_conn *conn, enum cw_sim_event_kind kind, uint8_t id, size_t total,
                                  ucs_status_t *status_p)
 {
-    struct cw_sim_world *world = cw_sim_iface(conn->conn.iface)->world;
+    struct cw_sim_network *network = cw_sim_iface(conn->conn.iface)->network;
     struct cw_sim_link *link = conn->link;
     struct cw_sim_channel *channel = &link->channels[conn->side];
     const size_t target = (kind == CW_SIM_EVENT_PLACED) ? sizeof(struct cw_sim_target) : 0;
@@ -109,19 +109,19 @@ static struct cw_sim_event *take(struct cw_sim_conn *conn, enum cw_sim_event_kin
         *status_p = conn->status;
         return NULL;
     }
-    if (channel->taken > 0 && channel->taken + total > world->knobs.window) {
+    if (channel->taken > 0 && channel->taken + total > network->knobs.window) {
         channel->blocked = 1;
-        world->stats.again++;
+        network->stats.again++;
         *status_p = CW_AGAIN;
         return NULL;
     }
-    if (cw_sim_chance(world, CW_SIM_AGAIN) || cw_sim_chance(world, CW_SIM_NO_MEMORY)) {
-        *status_p = refuse_for_now(world, conn);
+    if (cw_sim_chance(network, CW_SIM_AGAIN) || cw_sim_chance(network, CW_SIM_NO_MEMORY)) {
+        *status_p = refuse_for_now(network, conn);
         return NULL;
     }
     packet = malloc(sizeof(*packet) + sizeof(struct cw_sim_send) + target + total);
     if (packet == NULL) {
-        *status_p = refuse_for_now(world, conn);
+        *status_p = refuse_for_now(network, conn);
         return NULL;
     }
     *packet = (struct cw_sim_event){
@@ -142,12 +142,12 @@ static struct cw_sim_event *take(struct cw_sim_conn *conn, enum cw_sim_event_kin
 /* Appends a send to the queue. */
 static void enqueue(struct cw_sim_conn *conn, struct cw_sim_send *send)
 {
-    struct cw_sim_world *world = cw_sim_iface(conn->conn.iface)->world;
+    struct cw_sim_network *network = cw_sim_iface(conn->conn.iface)->network;
     struct cw_sim_channel *channel = &conn->link->channels[conn->side];
 
     cw_list_add_tail(&channel->queue, &send->link);
     if (conn->state == CW_SIM_OPEN) {
-        cw_sim_schedule(&channel->pump, world->now_ns + cw_sim_delay_ns(world) / 8);
+        cw_sim_schedule(&channel->pump, network->now_ns + cw_sim_delay_ns(network) / 8);
     }
 }
 
@@ -155,7 +155,7 @@ static void enqueue(struct cw_sim_conn *conn, struct cw_sim_send *send)
 static ucs_status_t submit(struct cw_sim_conn *conn, struct cw_sim_event *packet, size_t copied,
                            const struct iovec *iov, unsigned iov_count, struct cw_completion *completion)
 {
-    struct cw_sim_world *world = cw_sim_iface(conn->conn.iface)->world;
+    struct cw_sim_network *network = cw_sim_iface(conn->conn.iface)->network;
     struct cw_sim_channel *channel = &conn->link->channels[conn->side];
     struct cw_sim_send *send = (struct cw_sim_send *)(packet + 1);
     const size_t total = packet->length;
@@ -164,7 +164,7 @@ static ucs_status_t submit(struct cw_sim_conn *conn, struct cw_sim_event *packet
     if (iov_count > 0) {
         memcpy(send->iov, iov, iov_count * sizeof(*iov));
     }
-    if (conn->state != CW_SIM_OPEN || !cw_list_empty(&channel->queue) || cw_sim_chance(world, CW_SIM_SHORT)) {
+    if (conn->state != CW_SIM_OPEN || !cw_list_empty(&channel->queue) || cw_sim_chance(network, CW_SIM_SHORT)) {
         send->completion = completion;
         enqueue(conn, send);
     } else {
@@ -174,8 +174,8 @@ static ucs_status_t submit(struct cw_sim_conn *conn, struct cw_sim_event *packet
         depart(conn, packet);
     }
     channel->taken += total;
-    if (cw_sim_chance(world, CW_SIM_SPURIOUS_ROOM)) {
-        cw_sim_schedule(&channel->space, world->now_ns + cw_sim_delay_ns(world));
+    if (cw_sim_chance(network, CW_SIM_SPURIOUS_ROOM)) {
+        cw_sim_schedule(&channel->space, network->now_ns + cw_sim_delay_ns(network));
     }
     return (completion == NULL) ? UCS_OK : UCS_INPROGRESS;
 }
@@ -254,7 +254,7 @@ ucs_status_t cw_sim_send_registered(struct cw_conn *base, uint8_t id, const void
         return status;
     }
     cw_bytes_copy_any(packet->data, header, header_length);
-    cw_sim_iface(base->iface)->world->stats.from_registered++;
+    cw_sim_iface(base->iface)->network->stats.from_registered++;
     return submit(cw_sim_conn(base), packet, header_length, &iov, 1, completion);
 }
 
@@ -298,7 +298,7 @@ ucs_status_t cw_sim_send_in_place(struct cw_conn *base, uint8_t id, const void *
 ucs_status_t cw_sim_flush(struct cw_conn *base, struct cw_completion *completion)
 {
     struct cw_sim_conn *conn = cw_sim_conn(base);
-    struct cw_sim_world *world = cw_sim_iface(base->iface)->world;
+    struct cw_sim_network *network = cw_sim_iface(base->iface)->network;
     struct cw_sim_send *send;
 
     if (conn->state == CW_SIM_BROKEN) {
@@ -310,12 +310,12 @@ ucs_status_t cw_sim_flush(struct cw_conn *base, struct cw_completion *completion
     if (completion == NULL) {
         return UCS_INPROGRESS;
     }
-    if (cw_sim_chance(world, CW_SIM_AGAIN) || cw_sim_chance(world, CW_SIM_NO_MEMORY)) {
-        return refuse_for_now(world, conn);
+    if (cw_sim_chance(network, CW_SIM_AGAIN) || cw_sim_chance(network, CW_SIM_NO_MEMORY)) {
+        return refuse_for_now(network, conn);
     }
     send = malloc(sizeof(*send));
     if (send == NULL) {
-        return refuse_for_now(world, conn);
+        return refuse_for_now(network, conn);
     }
     *send = (struct cw_sim_send){.completion = completion};
     enqueue(conn, send);
@@ -324,15 +324,15 @@ ucs_status_t cw_sim_flush(struct cw_conn *base, struct cw_completion *completion
 
 unsigned cw_sim_queue_pump(struct cw_sim_iface *iface, struct cw_sim_conn *conn)
 {
-    struct cw_sim_world *world = iface->world;
+    struct cw_sim_network *network = iface->network;
     struct cw_sim_channel *channel = &conn->link->channels[conn->side];
-    size_t piece = 1 + cw_sim_below(world, world->knobs.max_bcopy * 2);
+    size_t piece = 1 + cw_sim_below(network, network->knobs.max_bcopy * 2);
     struct cw_sim_send *send;
     struct cw_list *link;
     unsigned done = 0;
     size_t length;
 
-    world->stats.pieces++;
+    network->stats.pieces++;
     while (conn->state == CW_SIM_OPEN && (link = cw_list_pop_head(&channel->queue)) != NULL) {
         send = cw_container_of(link, struct cw_sim_send, link);
         length = (send->total - send->gone < piece) ? send->total - send->gone : piece;
@@ -343,7 +343,7 @@ unsigned cw_sim_queue_pump(struct cw_sim_iface *iface, struct cw_sim_conn *conn)
         }
         if (send->gone < send->total) {
             cw_list_add_head(&channel->queue, &send->link);
-            cw_sim_schedule(&channel->pump, world->now_ns + 1 + cw_sim_delay_ns(world) / 4);
+            cw_sim_schedule(&channel->pump, network->now_ns + 1 + cw_sim_delay_ns(network) / 4);
             break;
         }
         done += send->completion != NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The simulated network as a transport. It has a device only while a test has made a world (sim.h). Listed in
+ * The simulated network as a transport. It has a device only while a test has made a network (sim.h). Listed in
  * registry_transport.c.
  */
 #ifndef CW_TEST_SIM_TRANSPORT_H

@@ -715,11 +715,11 @@ SERIES_TEST(test_broken_connections, 100, cw_cluster_check_devices)
 
     start(seed, UCP_ERR_HANDLING_MODE_PEER, 0, 20000);
     talk(80);
-    cw_sim_set_fault(cluster->world, fault, 3000);
+    cw_sim_set_fault(cluster->network, fault, 3000);
     talk(100);
-    cw_sim_set_fault(cluster->world, fault, 0);
+    cw_sim_set_fault(cluster->network, fault, 0);
     if (seed % 3 == 0) {
-        cw_sim_reset_all(cluster->world, below(cluster->num_workers));
+        cw_sim_reset_all(cluster->network, below(cluster->num_workers));
     }
     for (unsigned i = 0; i < 2000; i++) {
         cw_cluster_step(cluster);

@@ -487,12 +487,12 @@ SERIES_TEST(test_broken_connections, 100, NULL)
 {
     start(seed, UCP_ERR_HANDLING_MODE_PEER, 0, 20000);
     talk(50);
-    cw_sim_set_fault(cluster->world, (seed % 2 == 0) ? CW_SIM_RESET : CW_SIM_GARBAGE, 3000);
+    cw_sim_set_fault(cluster->network, (seed % 2 == 0) ? CW_SIM_RESET : CW_SIM_GARBAGE, 3000);
     talk(60);
     if (seed % 3 == 0) {
-        cw_sim_reset_all(cluster->world, (unsigned)cw_cluster_random(cluster, cluster->num_workers));
+        cw_sim_reset_all(cluster->network, (unsigned)cw_cluster_random(cluster, cluster->num_workers));
     }
-    cw_sim_set_fault(cluster->world, (seed % 2 == 0) ? CW_SIM_RESET : CW_SIM_GARBAGE, 0);
+    cw_sim_set_fault(cluster->network, (seed % 2 == 0) ? CW_SIM_RESET : CW_SIM_GARBAGE, 0);
     for (unsigned i = 0; i < 2000; i++) {
         cw_cluster_step(cluster);
     }

@@ -232,13 +232,13 @@ static void run_fault(uint64_t seed, enum cw_sim_fault fault, uint32_t chance)
     cluster = cw_cluster_new(seed, &knobs, UCP_ERR_HANDLING_MODE_PEER, 0);
     cluster->gaps = 1;
     talk(cluster, 40);
-    cw_sim_set_fault(cluster->world, fault, chance);
+    cw_sim_set_fault(cluster->network, fault, chance);
     talk(cluster, 60);
     if (seed % 3 == 0) {
-        cw_sim_reset_all(cluster->world, (unsigned)cw_cluster_random(cluster, cluster->num_workers));
+        cw_sim_reset_all(cluster->network, (unsigned)cw_cluster_random(cluster, cluster->num_workers));
     }
     talk(cluster, 20);
-    cw_sim_set_fault(cluster->world, fault, 0);
+    cw_sim_set_fault(cluster->network, fault, 0);
     /* a synchronous send waits for its receive: give it one, and what then is left is canceled */
     for (from = 0; from < cluster->num_workers; from++) {
         for (to = 0; to < cluster->num_workers; to++) {
@@ -282,7 +282,7 @@ static void run_death(uint64_t seed)
     cluster = cw_cluster_new(seed, &knobs, UCP_ERR_HANDLING_MODE_PEER, 0);
     cluster->gaps = 1;
     talk(cluster, 60);
-    cw_sim_kill(cluster->world, 0, death);
+    cw_sim_kill(cluster->network, 0, death);
     cluster->nodes[0].dead = 1;
     talk(cluster, 40);
     for (from = 0; from < cluster->num_workers; from++) {
@@ -337,12 +337,12 @@ SERIES_TEST(test_cables, 4, NULL)
     for (i = 0; i < cuts; i++) {
         cw_cluster_await_lanes(cluster);
         talk(cluster, 10);
-        cluster->num_cuts += cw_sim_cut_device(cluster->world, cw_cluster_device(i % 2), (int)(i / 2 + seed) % 2);
+        cluster->num_cuts += cw_sim_cut_device(cluster->network, cw_cluster_device(i % 2), (int)(i / 2 + seed) % 2);
         talk(cluster, 10);
         make_even(cluster);
         cw_cluster_finish(cluster);
         check_all(cluster, 1);
-        (void)cw_sim_cut_device(cluster->world, cw_cluster_device(i % 2), 0); /* idle connections learn of it */
+        (void)cw_sim_cut_device(cluster->network, cw_cluster_device(i % 2), 0); /* idle connections learn of it */
     }
     cw_cluster_free(cluster);
 }

@@ -211,7 +211,7 @@ TEST(test_no_registrations)
 
     for (int i = 0; i < 3; i++) {
         begin(schemes[i]);
-        cw_sim_set_fault(world, CW_SIM_NO_REGISTER, CW_SIM_ALWAYS);
+        cw_sim_set_fault(network, CW_SIM_NO_REGISTER, CW_SIM_ALWAYS);
         transfer_well(LENGTH);
         assert_true(counts[CW_PACKET_RNDV_DATA] > 0 && stats().registered == 0 && stats().no_register > 0);
         end();
@@ -221,7 +221,7 @@ TEST(test_no_registrations)
 static size_t use_up_registrations(uint8_t *bytes, size_t length)
 {
     (void)bytes;
-    cw_sim_set_fault(world, CW_SIM_NO_REGISTER, CW_SIM_ALWAYS);
+    cw_sim_set_fault(network, CW_SIM_NO_REGISTER, CW_SIM_ALWAYS);
     return length;
 }
 

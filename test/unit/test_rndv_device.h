@@ -31,7 +31,7 @@ struct side {
 /* Changes a packet of MAX_PACKET bytes at most; returns its new length. */
 typedef size_t (*change_fn)(uint8_t *bytes, size_t length);
 
-static struct cw_sim_world *world;
+static struct cw_sim_network *network;
 static struct side sides[2];
 static struct cw_sim_knobs device; /* what it wants */
 static int retained;               /* registrations stay */
@@ -110,11 +110,11 @@ static void begin(const char *scheme)
     knobs.ratio = device.ratio;
     knobs.alignment = device.alignment;
     knobs.on_demand = device.on_demand;
-    world = cw_sim_world_new(1, &knobs);
+    network = cw_sim_network_new(1, &knobs);
     change = NULL;
     failures = 0;
     memset(counts, 0, sizeof(counts));
-    assert_non_null(world);
+    assert_non_null(network);
     open_side(&sides[0], scheme);
     open_side(&sides[1], scheme);
     connect_to(&sides[0], &sides[1]);
@@ -145,7 +145,7 @@ static struct cw_sim_stats stats(void)
 {
     struct cw_sim_stats now;
 
-    cw_sim_get_stats(world, &now);
+    cw_sim_get_stats(network, &now);
     return now;
 }
 
@@ -162,7 +162,7 @@ static void end(void)
         ucp_worker_destroy(sides[i].worker);
         ucp_cleanup(sides[i].context);
     }
-    cw_sim_world_free(world);
+    cw_sim_network_free(network);
 }
 
 #endif

@@ -112,7 +112,7 @@ TEST(test_shared_by_bandwidth)
 static size_t accesses_fail(uint8_t *bytes, size_t length)
 {
     (void)bytes;
-    cw_sim_set_fault(world, CW_SIM_ACCESS, device.max_access != 0 ? CW_SIM_ALWAYS : 300000);
+    cw_sim_set_fault(network, CW_SIM_ACCESS, device.max_access != 0 ? CW_SIM_ALWAYS : 300000);
     return length;
 }
 
@@ -131,7 +131,7 @@ TEST(test_a_stripe_fails)
         send_long_well(LENGTH + LENGTH / KINDS * (size_t)i);
         in_packets[i % KINDS] += counts[CW_PACKET_RNDV_DATA] > 0;
         change = NULL;
-        cw_sim_set_fault(world, CW_SIM_ACCESS, 0);
+        cw_sim_set_fault(network, CW_SIM_ACCESS, 0);
         send_long_well(LONG);
         send_long_well(LONG / 2);
         end_many();
@@ -340,11 +340,11 @@ TEST(test_a_put_or_get_fails)
         all = stats().bytes_of[0] + stats().bytes_of[1];
         request = (i % 2) ? ucp_put_nbx(sides[0].ep, long_out, LONG, (uint64_t)(uintptr_t)long_in, key, &param)
                           : ucp_get_nbx(sides[0].ep, long_out, LONG, (uint64_t)(uintptr_t)long_in, key, &param);
-        cw_sim_set_fault(world, CW_SIM_ACCESS, (i < 12) ? CW_SIM_ALWAYS : 50000);
+        cw_sim_set_fault(network, CW_SIM_ACCESS, (i < 12) ? CW_SIM_ALWAYS : 50000);
         for (int round = 0; round < 40 && stats().faults[CW_SIM_ACCESS] == 0; round++) {
             progress();
         }
-        cw_sim_set_fault(world, CW_SIM_ACCESS, 0);
+        cw_sim_set_fault(network, CW_SIM_ACCESS, 0);
         assert_int_equal(wait_for(request), UCS_OK);
         repeated += stats().bytes_of[0] + stats().bytes_of[1] - all > LONG;
         assert_memory_equal(long_in, long_out, LONG);

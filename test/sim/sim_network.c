@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The world of the simulated network: chance, the interfaces, and the functions by which a test changes it. Events and
- * the clock that they drive are in sim_event.c, the transport's slots in sim.c, sim_send.c and sim_peer.c. There is one
- * thread; the only system call is the signal for a sleeping worker.
+ * The simulated network: chance, the interfaces, and the functions by which a test changes it. Events and the clock
+ * that they drive are in sim_event.c, the transport's slots in sim.c, sim_send.c and sim_peer.c. There is one thread;
+ * the only system call is the signal for a sleeping worker.
  */
-#include "sim_world.h"
+#include "sim_network.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +12,9 @@
 #include "base/hash.h"
 #include "base/log.h"
 
-static struct cw_sim_world *the_world;
+static struct cw_sim_network *the_world;
 
-struct cw_sim_world *cw_sim_world_get(void)
+struct cw_sim_network *cw_sim_network_get(void)
 {
     return the_world;
 }
@@ -44,9 +44,9 @@ static uint64_t rotate(uint64_t value, int count)
 }
 
 /* xoshiro256**. */
-uint64_t cw_sim_random(struct cw_sim_world *world)
+uint64_t cw_sim_random(struct cw_sim_network *network)
 {
-    uint64_t *state = world->random;
+    uint64_t *state = network->random;
     const uint64_t result = rotate(state[1] * 5, 7) * 9;
     const uint64_t shifted = state[1] << 17;
 
@@ -59,55 +59,57 @@ uint64_t cw_sim_random(struct cw_sim_world *world)
     return result;
 }
 
-uint64_t cw_sim_below(struct cw_sim_world *world, uint64_t limit)
+uint64_t cw_sim_below(struct cw_sim_network *network, uint64_t limit)
 {
-    return cw_sim_random(world) % limit;
+    return cw_sim_random(network) % limit;
 }
 
-int cw_sim_chance(struct cw_sim_world *world, enum cw_sim_fault fault)
+int cw_sim_chance(struct cw_sim_network *network, enum cw_sim_fault fault)
 {
-    if (world->knobs.chance[fault] == 0 || cw_sim_below(world, CW_SIM_ALWAYS) >= world->knobs.chance[fault]) {
+    if (network->knobs.chance[fault] == 0 || cw_sim_below(network, CW_SIM_ALWAYS) >= network->knobs.chance[fault]) {
         return 0;
     }
-    world->stats.faults[fault]++;
+    network->stats.faults[fault]++;
     return 1;
 }
 
-uint64_t cw_sim_delay_ns(struct cw_sim_world *world)
+uint64_t cw_sim_delay_ns(struct cw_sim_network *network)
 {
-    return world->knobs.delay_min_ns + cw_sim_below(world, world->knobs.delay_max_ns - world->knobs.delay_min_ns + 1);
+    const uint64_t least = network->knobs.delay_min_ns;
+
+    return least + cw_sim_below(network, network->knobs.delay_max_ns - least + 1);
 }
 
-int cw_sim_world_add(struct cw_sim_world *world, struct cw_sim_iface *iface)
+int cw_sim_network_add(struct cw_sim_network *network, struct cw_sim_iface *iface)
 {
-    const unsigned max = (world->max_ifaces == 0) ? 16 : world->max_ifaces * 2;
+    const unsigned max = (network->max_ifaces == 0) ? 16 : network->max_ifaces * 2;
     struct cw_sim_iface **ifaces, **busy;
 
-    if (world->num_ifaces == world->max_ifaces) {
-        ifaces = realloc(world->ifaces, max * sizeof(struct cw_sim_iface *));
-        world->ifaces = (ifaces != NULL) ? ifaces : world->ifaces;
-        busy = realloc(world->busy, max * sizeof(struct cw_sim_iface *));
-        world->busy = (busy != NULL) ? busy : world->busy;
+    if (network->num_ifaces == network->max_ifaces) {
+        ifaces = realloc(network->ifaces, max * sizeof(struct cw_sim_iface *));
+        network->ifaces = (ifaces != NULL) ? ifaces : network->ifaces;
+        busy = realloc(network->busy, max * sizeof(struct cw_sim_iface *));
+        network->busy = (busy != NULL) ? busy : network->busy;
         if (ifaces == NULL || busy == NULL) {
             return -1;
         }
-        world->max_ifaces = max;
+        network->max_ifaces = max;
     }
-    iface->number = world->num_ifaces++;
-    world->ifaces[iface->number] = iface;
-    world->num_open++;
+    iface->number = network->num_ifaces++;
+    network->ifaces[iface->number] = iface;
+    network->num_open++;
     return 0;
 }
 
-void cw_sim_world_remove(struct cw_sim_iface *iface)
+void cw_sim_network_remove(struct cw_sim_iface *iface)
 {
-    iface->world->ifaces[iface->number] = NULL;
-    iface->world->num_open--;
+    iface->network->ifaces[iface->number] = NULL;
+    iface->network->num_open--;
 }
 
-struct cw_sim_iface *cw_sim_world_find(const struct cw_sim_world *world, unsigned number)
+struct cw_sim_iface *cw_sim_network_find(const struct cw_sim_network *network, unsigned number)
 {
-    return (number < world->num_ifaces) ? world->ifaces[number] : NULL;
+    return (number < network->num_ifaces) ? network->ifaces[number] : NULL;
 }
 
 void cw_sim_knobs_default(struct cw_sim_knobs *knobs)
@@ -150,82 +152,82 @@ void cw_sim_knobs_random(struct cw_sim_knobs *knobs, uint64_t seed)
     knobs->chance[CW_SIM_COPY] = chances[spread(&state) % 4];
 }
 
-struct cw_sim_world *cw_sim_world_new(uint64_t seed, const struct cw_sim_knobs *knobs)
+struct cw_sim_network *cw_sim_network_new(uint64_t seed, const struct cw_sim_knobs *knobs)
 {
-    struct cw_sim_world *world = calloc(1, sizeof(*world));
+    struct cw_sim_network *network = calloc(1, sizeof(*network));
     uint64_t state = seed;
     unsigned i;
 
     cw_sim_must(the_world == NULL, "there is a simulated network already");
-    if (world == NULL) {
+    if (network == NULL) {
         return NULL;
     }
-    world->seed = seed;
+    network->seed = seed;
     for (i = 0; i < 4; i++) {
-        world->random[i] = spread(&state);
+        network->random[i] = spread(&state);
     }
     if (knobs != NULL) {
-        world->knobs = *knobs;
+        network->knobs = *knobs;
     } else {
-        cw_sim_knobs_default(&world->knobs);
+        cw_sim_knobs_default(&network->knobs);
     }
-    cw_sim_must(world->knobs.max_iov <= CW_SIM_MAX_IOV && world->knobs.budget > 0 &&
-                world->knobs.delay_min_ns <= world->knobs.delay_max_ns && world->knobs.rdma <= CW_SIM_MAX_RDMA,
+    cw_sim_must(network->knobs.max_iov <= CW_SIM_MAX_IOV && network->knobs.budget > 0 &&
+                network->knobs.delay_min_ns <= network->knobs.delay_max_ns && network->knobs.rdma <= CW_SIM_MAX_RDMA,
                 "the knobs are out of range");
-    the_world = world;
-    return world;
+    the_world = network;
+    return network;
 }
 
-void cw_sim_world_free(struct cw_sim_world *world)
+void cw_sim_network_free(struct cw_sim_network *network)
 {
-    cw_sim_must(world == the_world && world->num_open == 0 && world->num_links == 0,
+    cw_sim_must(network == the_world && network->num_open == 0 && network->num_links == 0,
                 "an interface or connection is left");
     the_world = NULL;
-    free(world->ifaces);
-    free(world->busy);
-    free(world);
+    free(network->ifaces);
+    free(network->busy);
+    free(network);
 }
 
-uint64_t cw_sim_seed(const struct cw_sim_world *world)
+uint64_t cw_sim_seed(const struct cw_sim_network *network)
 {
-    return world->seed;
+    return network->seed;
 }
 
-uint64_t cw_sim_now_ns(const struct cw_sim_world *world)
+uint64_t cw_sim_now_ns(const struct cw_sim_network *network)
 {
-    return world->now_ns;
+    return network->now_ns;
 }
 
-void cw_sim_advance(struct cw_sim_world *world, uint64_t ns)
+void cw_sim_advance(struct cw_sim_network *network, uint64_t ns)
 {
-    world->now_ns += ns;
+    network->now_ns += ns;
 }
 
-void cw_sim_set_fault(struct cw_sim_world *world, enum cw_sim_fault fault, uint32_t chance)
+void cw_sim_set_fault(struct cw_sim_network *network, enum cw_sim_fault fault, uint32_t chance)
 {
-    world->knobs.chance[fault] = chance;
+    network->knobs.chance[fault] = chance;
 }
 
-void cw_sim_get_stats(const struct cw_sim_world *world, struct cw_sim_stats *stats)
+void cw_sim_get_stats(const struct cw_sim_network *network, struct cw_sim_stats *stats)
 {
-    *stats = world->stats;
+    *stats = network->stats;
 }
 
-size_t cw_sim_memory(const struct cw_sim_world *world)
+size_t cw_sim_memory(const struct cw_sim_network *network)
 {
     size_t conns = 0;
     unsigned i;
 
-    for (i = 0; i < world->num_ifaces; i++) {
-        conns += (world->ifaces[i] != NULL) ? world->ifaces[i]->num_conns : 0;
+    for (i = 0; i < network->num_ifaces; i++) {
+        conns += (network->ifaces[i] != NULL) ? network->ifaces[i]->num_conns : 0;
     }
-    return world->num_links * sizeof(struct cw_sim_link) + conns * sizeof(struct cw_sim_conn) +
-           world->num_open * sizeof(struct cw_sim_iface) + world->max_ifaces * 2 * sizeof(struct cw_sim_iface *);
+    return network->num_links * sizeof(struct cw_sim_link) + conns * sizeof(struct cw_sim_conn) +
+           network->num_open * sizeof(struct cw_sim_iface) + network->max_ifaces * 2 * sizeof(struct cw_sim_iface *);
 }
 
-unsigned cw_sim_num_ifaces(const struct cw_sim_world *world)
+unsigned cw_sim_num_ifaces(const struct cw_sim_network *network)
 {
-    return world->num_ifaces;
+    return network->num_ifaces;
 }
 
 /* Sends the end of the connections to the peers of an interface, and with `both` to the interface itself. */
@@ -246,27 +248,27 @@ static void end_all(struct cw_sim_iface *iface, int both)
     }
 }
 
-void cw_sim_kill(struct cw_sim_world *world, unsigned number, enum cw_sim_death death)
+void cw_sim_kill(struct cw_sim_network *network, unsigned number, enum cw_sim_death death)
 {
-    struct cw_sim_iface *iface = cw_sim_world_find(world, number);
+    struct cw_sim_iface *iface = cw_sim_network_find(network, number);
 
     if (iface == NULL || iface->death) {
         return;
     }
     cw_sim_must(!iface->upcall, "an interface is killed inside its own upcall");
     if (death == CW_SIM_KILLED) {
-        cw_sim_drop_events(iface, UCS_ERR_UNREACHABLE, cw_sim_delay_ns(world));
+        cw_sim_drop_events(iface, UCS_ERR_UNREACHABLE, cw_sim_delay_ns(network));
         end_all(iface, 0);
     } else {
-        cw_sim_drop_events(iface, UCS_ERR_TIMED_OUT, world->knobs.dial_timeout_ns);
+        cw_sim_drop_events(iface, UCS_ERR_TIMED_OUT, network->knobs.dial_timeout_ns);
     }
     iface->death = (uint8_t)death;
     cw_sim_reorder(iface);
 }
 
-void cw_sim_reset_all(struct cw_sim_world *world, unsigned number)
+void cw_sim_reset_all(struct cw_sim_network *network, unsigned number)
 {
-    struct cw_sim_iface *iface = cw_sim_world_find(world, number);
+    struct cw_sim_iface *iface = cw_sim_network_find(network, number);
 
     if (iface != NULL && !iface->death) {
         cw_sim_must(!iface->upcall, "an interface is reset inside its own upcall");
@@ -288,17 +290,18 @@ static int is_cut(const struct cw_sim_link *link)
 }
 
 /* Whether another connection of these two owners is open whose hello begins with these bytes. */
-static int has_spare(const struct cw_sim_world *world, const struct cw_sim_link *link, const void *hello, size_t length)
+static int has_spare(const struct cw_sim_network *network, const struct cw_sim_link *link, const void *hello,
+                     size_t length)
 {
     const void *from = link->ifaces[0]->iface.owner, *to = link->ifaces[1]->iface.owner;
     const struct cw_sim_link *other;
     unsigned i;
 
-    for (i = 0; i < world->num_ifaces; i++) {
-        if (world->ifaces[i] == NULL || world->ifaces[i]->iface.owner != from) {
+    for (i = 0; i < network->num_ifaces; i++) {
+        if (network->ifaces[i] == NULL || network->ifaces[i]->iface.owner != from) {
             continue;
         }
-        cw_list_for_each(other, &world->ifaces[i]->links[0], struct cw_sim_link, by_iface[0])
+        cw_list_for_each(other, &network->ifaces[i]->links[0], struct cw_sim_link, by_iface[0])
         {
             if (other != link && is_meant(other, hello, length) && other->ifaces[1]->iface.owner == to &&
                 !is_cut(other)) {
@@ -320,21 +323,21 @@ static void cut(struct cw_sim_link *link, int silently)
     }
 }
 
-int cw_sim_cut(struct cw_sim_world *world, const void *hello, size_t length, const void *spare, int silently)
+int cw_sim_cut(struct cw_sim_network *network, const void *hello, size_t length, const void *spare, int silently)
 {
     struct cw_sim_link *link, *chosen = NULL;
     uint64_t count = 0;
     unsigned i;
 
-    for (i = 0; i < world->num_ifaces; i++) {
-        if (world->ifaces[i] == NULL) {
+    for (i = 0; i < network->num_ifaces; i++) {
+        if (network->ifaces[i] == NULL) {
             continue;
         }
-        cw_list_for_each(link, &world->ifaces[i]->links[0], struct cw_sim_link, by_iface[0])
+        cw_list_for_each(link, &network->ifaces[i]->links[0], struct cw_sim_link, by_iface[0])
         {
             if (is_meant(link, hello, length) &&
-                (spare == NULL || (!is_cut(link) && has_spare(world, link, spare, length))) &&
-                cw_sim_below(world, ++count) == 0) {
+                (spare == NULL || (!is_cut(link) && has_spare(network, link, spare, length))) &&
+                cw_sim_below(network, ++count) == 0) {
                 chosen = link;
             }
         }
@@ -346,16 +349,16 @@ int cw_sim_cut(struct cw_sim_world *world, const void *hello, size_t length, con
     return 1;
 }
 
-unsigned cw_sim_cut_device(struct cw_sim_world *world, const char *name, int silently)
+unsigned cw_sim_cut_device(struct cw_sim_network *network, const char *name, int silently)
 {
     struct cw_sim_link *link, *next;
     unsigned count = 0, i;
 
-    for (i = 0; i < world->num_ifaces; i++) {
-        if (world->ifaces[i] == NULL || strcmp(world->ifaces[i]->iface.device->name, name) != 0) {
+    for (i = 0; i < network->num_ifaces; i++) {
+        if (network->ifaces[i] == NULL || strcmp(network->ifaces[i]->iface.device->name, name) != 0) {
             continue;
         }
-        cw_list_for_each_safe(link, next, &world->ifaces[i]->links[0], struct cw_sim_link, by_iface[0])
+        cw_list_for_each_safe(link, next, &network->ifaces[i]->links[0], struct cw_sim_link, by_iface[0])
         {
             if (is_meant(link, "", 0) && link->ifaces[0]->iface.owner != link->ifaces[1]->iface.owner) {
                 cut(link, silently);
@@ -366,16 +369,16 @@ unsigned cw_sim_cut_device(struct cw_sim_world *world, const char *name, int sil
     return count;
 }
 
-int cw_sim_has_cut(const struct cw_sim_world *world)
+int cw_sim_has_cut(const struct cw_sim_network *network)
 {
     const struct cw_sim_link *link;
     unsigned i;
 
-    for (i = 0; i < world->num_ifaces; i++) {
-        if (world->ifaces[i] == NULL) {
+    for (i = 0; i < network->num_ifaces; i++) {
+        if (network->ifaces[i] == NULL) {
             continue;
         }
-        cw_list_for_each(link, &world->ifaces[i]->links[0], struct cw_sim_link, by_iface[0])
+        cw_list_for_each(link, &network->ifaces[i]->links[0], struct cw_sim_link, by_iface[0])
         {
             if (is_meant(link, "", 0) && is_cut(link)) {
                 return 1;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Internals of the simulated network, shared by sim.c (the transport's slots), sim_send.c (the slots that send),
- * sim_peer.c (the slots that reach the peer's memory), sim_event.c (events, links) and sim_world.c (chance, interfaces,
- * the test's functions).
+ * sim_peer.c (the slots that reach the peer's memory), sim_event.c (events, links) and sim_network.c (chance,
+ * interfaces, the test's functions).
  *
  * A link is one connection: two ends, two channels (channel i carries from end i to end 1 - i). An event happens at one
  * end of a link at a time; each interface keeps the events of its ends in a heap, ordered by time and then by age, and
- * the world keeps the interfaces that have events in a heap of their own. Events hold a reference on their link; all
+ * the network keeps the interfaces that have events in a heap of their own. Events hold a reference on their link; all
  * events but packets are embedded in the link, so that the end of a connection never needs memory. No structure here
  * grows faster than the number of interfaces and connections, because bench/scale runs 100,000 of them.
  */
-#ifndef CW_TEST_SIM_WORLD_H
-#define CW_TEST_SIM_WORLD_H
+#ifndef CW_TEST_SIM_NETWORK_H
+#define CW_TEST_SIM_NETWORK_H
 
 #include "base/list.h"
 #include "sim.h"
@@ -119,13 +119,13 @@ struct cw_sim_conn {
 
 struct cw_sim_iface {
     struct cw_iface iface;
-    struct cw_sim_world *world;
+    struct cw_sim_network *network;
     struct cw_poller *poller;
     struct cw_sim_event *heap;
     struct cw_list links[2];            /* dialled and accepted ones, struct cw_sim_link */
     unsigned number;
     unsigned device;                    /* the number of the RDMA device, from 0 */
-    unsigned place;                     /* place in world->busy, from 1; 0: it is not there */
+    unsigned place;                     /* place in network->busy, from 1; 0: it is not there */
     unsigned num_conns;
     uint8_t armed;
     uint8_t upcall;                     /* inside progress() */
@@ -134,7 +134,7 @@ struct cw_sim_iface {
     char *handed;                       /* the data of the packet that is being handed up; NULL: it cannot be kept */
 };
 
-struct cw_sim_world {
+struct cw_sim_network {
     struct cw_sim_knobs knobs;
     uint64_t seed;
     uint64_t random[4];
@@ -161,18 +161,18 @@ static inline struct cw_sim_conn *cw_sim_conn(struct cw_conn *conn)
     return cw_container_of(conn, struct cw_sim_conn, conn);
 }
 
-/* The world of this process, or NULL. */
-struct cw_sim_world *cw_sim_world_get(void);
+/* The network of this process, or NULL. */
+struct cw_sim_network *cw_sim_network_get(void);
 
 /* An assertion in every build, because the simulated network exists to find such errors. `otherwise` says what is
  * wrong. */
 void cw_sim_must(int condition, const char *otherwise);
 
 /* Whether this fault happens now. */
-int cw_sim_chance(struct cw_sim_world *world, enum cw_sim_fault fault);
+int cw_sim_chance(struct cw_sim_network *network, enum cw_sim_fault fault);
 /* A random number 0 .. limit - 1; limit > 0. */
-uint64_t cw_sim_below(struct cw_sim_world *world, uint64_t limit);
-uint64_t cw_sim_delay_ns(struct cw_sim_world *world);
+uint64_t cw_sim_below(struct cw_sim_network *network, uint64_t limit);
+uint64_t cw_sim_delay_ns(struct cw_sim_network *network);
 
 /* Queues an event at its side of its link; wakes an armed interface. An event for an interface that is closed or dead
  * is dropped (and freed if it is a packet). An embedded event that is queued already stays as it is. */
@@ -181,13 +181,13 @@ void cw_sim_schedule(struct cw_sim_event *event, uint64_t time_ns);
 void cw_sim_launch(struct cw_sim_event *event);
 /* As cw_sim_launch for a PLACED event: in no order, except that the end of the connection comes later. */
 void cw_sim_launch_placed(struct cw_sim_event *event);
-/* Moves an interface to the place in the world's heap that its first event, or its death, demands. */
+/* Moves an interface to the place in the network's heap that its first event, or its death, demands. */
 void cw_sim_reorder(struct cw_sim_iface *iface);
 /* Gives a new interface its number and room in the tables, or answers -1: no memory. */
-int cw_sim_world_add(struct cw_sim_world *world, struct cw_sim_iface *iface);
-void cw_sim_world_remove(struct cw_sim_iface *iface);
+int cw_sim_network_add(struct cw_sim_network *network, struct cw_sim_iface *iface);
+void cw_sim_network_remove(struct cw_sim_iface *iface);
 /* The interface of that number, or NULL. */
-struct cw_sim_iface *cw_sim_world_find(const struct cw_sim_world *world, unsigned number);
+struct cw_sim_iface *cw_sim_network_find(const struct cw_sim_network *network, unsigned number);
 /* The next event of that interface that is due, taken out; NULL: none. The caller gives it back with
  * cw_sim_event_put. */
 struct cw_sim_event *cw_sim_pop_due(struct cw_sim_iface *iface);
@@ -221,7 +221,7 @@ unsigned cw_sim_queue_pump(struct cw_sim_iface *iface, struct cw_sim_conn *conn)
 /* sim_peer.c */
 /* As cw_sim_chance, with random numbers of its own, so that a run without copies does not depend on the chances of
  * these faults. */
-int cw_sim_peer_chance(struct cw_sim_world *world, enum cw_sim_fault fault);
+int cw_sim_peer_chance(struct cw_sim_network *network, enum cw_sim_fault fault);
 int cw_sim_peer_ready(struct cw_conn *conn);
 ucs_status_t cw_sim_peer_read(struct cw_conn *conn, const struct iovec *to, unsigned count, uint64_t from,
                               const struct cw_validity *validity);
@@ -232,7 +232,7 @@ struct cw_claim_pair *cw_sim_pair(struct cw_conn *conn, int ours, unsigned index
  * the number of upcalls; *over_p: 1 when there are no more steps, -1 when the packet broke the protocol. */
 unsigned cw_sim_placed_step(struct cw_sim_iface *iface, struct cw_sim_event *event, int *over_p);
 
-struct cw_sim_link *cw_sim_link_new(struct cw_sim_world *world, const void *hello, size_t hello_length);
+struct cw_sim_link *cw_sim_link_new(struct cw_sim_network *network, const void *hello, size_t hello_length);
 /* Joins a link to the interface of that side. */
 void cw_sim_link_join(struct cw_sim_link *link, unsigned side, struct cw_sim_iface *iface);
 /* Copies the answer to a hello into the link. 0: no memory. */
