@@ -50,7 +50,6 @@ ALLOWED = {
     "cw_shm_warm": "likewise: we poll it again",
     "cw_dt_start": "a generic datatype, which any thread may destroy, is held by the request",
     "cw_dt_finish": "likewise: its hold ends",
-    "piece_free": "likewise: its spare memory is shared by threads",
 }
 # Of the C library.
 HARMLESS = ("memcpy", "memmove", "memset", "malloc", "calloc", "aligned_alloc", "realloc", "free", "write",
