@@ -21,6 +21,7 @@ TAIL_SIZES = [8, 65536]
 BANDWIDTH_SIZES = [1 << power for power in range(27)]
 FAMILY_SIZES = [1024, 8192, 32768, 65536, 1048576, 16777216]
 BOTH_SIZES = [65536, 1048576]
+BOTH_COPIED = 131072  # over shared memory, where each side copies what it receives
 LIST_PARTS = [64, 1024, 8192, 262144]
 RMA_SIZES = [4096 << 2 * power for power in range(7)]
 BOTH_COPY_LEAST = 1 << 20
@@ -153,6 +154,12 @@ def both_rows(settings, tools):
                                 (lambda found: found["both_mbps"] / found["one_mbps"],
                                  "ratio of both ways to one", "times")):
             yield Row("both", f"tcp, {report.size_text(size)}, {what}", unit, "more", values_of(shared, key), SLICES)
+    options = ["-c", ",".join(reversed(settings.cpus)), "-s", str(BOTH_COPIED), "-n",
+               str(max(8, int(settings.seconds * 2e10 / 10 / BOTH_COPIED)))]
+    shared = shared_programs(settings, libraries_of(tools), "bench_both", options, "shm")
+    for key, what in (("one_mbps", "one way"), ("both_mbps", "both ways")):
+        label = f"shm, {report.size_text(BOTH_COPIED)}, {what}"
+        yield Row("both", label, "MB/s", "more", values_of(shared, key), SLICES)
 
 
 def family_rows(suite, latency_test, bandwidth_test):
