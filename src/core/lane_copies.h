@@ -18,6 +18,14 @@ static inline bool cw_lane_has_copies(const struct cw_conn *lane)
     return cw_iface_copies(lane->iface);
 }
 
+/* Validity words of this process were cleared. */
+static inline void cw_copies_revoked(const struct cw_transport *transport)
+{
+    if (transport->copies != NULL && transport->copies->revoked != NULL) {
+        transport->copies->revoked();
+    }
+}
+
 /* Whether the peer's memory can be read and written now. */
 static inline bool cw_lane_can_copy(struct cw_conn *lane)
 {

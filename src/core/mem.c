@@ -13,8 +13,10 @@
 
 #include "base/log.h"
 #include "core/ep.h"
+#include "core/lane_copies.h"
 #include "core/mem_table.h"
 #include "os/random.h"
+#include "transport/registry.h"
 
 ucs_status_t cw_mem_table_new(struct cw_mem_table **table_p)
 {
@@ -137,6 +139,16 @@ ucs_status_t cw_mem_register(struct cw_mem_table *table, struct ucp_mem *mem)
     return UCS_OK;
 }
 
+/* Tells the transports that a validity word was cleared. */
+static void report_revoked(void)
+{
+    unsigned i;
+
+    for (i = 0; i < cw_num_transports; i++) {
+        cw_copies_revoked(cw_transports[i]);
+    }
+}
+
 /* After this no access with a key can reach the region. The table is locked. */
 static void revoke(struct cw_mem_table *table, struct ucp_mem *mem)
 {
@@ -149,6 +161,7 @@ static void revoke(struct cw_mem_table *table, struct ucp_mem *mem)
     cw_hash_remove(&table->regions, &mem->link);
     table->revoked[table->num_revoked++ % CW_MEM_REVOKED] = mem->key.token;
     __atomic_store_n(mem->validity, 0, __ATOMIC_RELEASE);
+    report_revoked();
     if (mem->memory.ptr != NULL && mem->md->withdraw != NULL) {
         mem->md->withdraw(mem->md, &mem->memory, &part);
     }

@@ -73,6 +73,7 @@ static ucs_status_t refused(const struct cw_peer_process *peer, const char *what
  * before belong to the peer's memory as it was. */
 static ucs_status_t read_into(const struct cw_peer_process *peer, const struct iovec *to, unsigned count, uint64_t from)
 {
+    const unsigned probes = (peer->probe_address != 0) ? 1 : 0;
     struct rest rest = {.iov = to, .count = count, .address = from};
     struct iovec ours[WINDOW + 1], theirs[2];
     uint64_t probe;
@@ -82,13 +83,13 @@ static ucs_status_t read_into(const struct cw_peer_process *peer, const struct i
 
     advance(&rest, 0);
     while (rest.count > 0) {
-        probe = ~peer->probe;
+        probe = probes ? ~peer->probe : peer->probe;
         entries = window(&rest, ours, &length);
         ours[entries] = (struct iovec){&probe, sizeof(probe)};
         theirs[0] = (struct iovec){address_of(rest.address), length};
         theirs[1] = (struct iovec){address_of(peer->probe_address), sizeof(probe)};
-        done = process_vm_readv(peer->pid, ours, entries + 1, theirs, 2, 0);
-        if (done != (ssize_t)(length + sizeof(probe)) || probe != peer->probe) {
+        done = process_vm_readv(peer->pid, ours, entries + probes, theirs, 1 + probes, 0);
+        if (done != (ssize_t)(length + probes * sizeof(probe)) || probe != peer->probe) {
             return refused(peer, "read", done);
         }
         advance(&rest, length);
@@ -121,7 +122,7 @@ static ucs_status_t write_from(const struct cw_peer_process *peer, const struct 
 
     advance(&rest, 0);
     while (rest.count > 0) {
-        if (!is_same(peer)) {
+        if (peer->probe_address != 0 && !is_same(peer)) {
             return UCS_ERR_IO_ERROR;
         }
         entries = window(&rest, ours, &theirs.iov_len);

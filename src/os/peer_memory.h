@@ -4,7 +4,8 @@
  * kernel checks them, and a wrong one harms neither process. Logs nothing but one debug line with the kernel's error.
  *
  * A process id may pass to another process at any time. So the other process has a word with a random value, and each
- * system call that reads memory also reads this word: the bytes count only if the value is right.
+ * system call that reads memory also reads this word: the bytes count only if the value is right. Without a word the
+ * caller knows that it is the right process.
  */
 #ifndef CW_OS_PEER_MEMORY_H
 #define CW_OS_PEER_MEMORY_H
@@ -17,7 +18,7 @@
 
 struct cw_peer_process {
     int pid;                    /* greater than 0 */
-    uint64_t probe_address;     /* in that process */
+    uint64_t probe_address;     /* in that process; 0: no word is read */
     uint64_t probe;             /* the value of the word there while it is the right process */
 };
 

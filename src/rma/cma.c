@@ -7,7 +7,7 @@
 
 #include "core/lane_copies.h"
 
-#define PART_BYTES ((size_t)128 << 10)
+#define PART_BYTES ((size_t)1 << 20)
 
 static CW_COLD bool is_ready_unopened(struct ucp_ep *ep)
 {

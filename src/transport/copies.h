@@ -22,15 +22,15 @@ struct cw_claim_pair {
 
 #define CW_CLAIM_PAIRS 16u /* for shares of copies (rndv/shares.h) */
 
-/* Copies between the memory of this process and the peer's, and words that both share. Only `process`, `pass` and
- * `take_fd` may be NULL, the last two together. */
+/* Copies between the memory of this process and the peer's, and words that both share. Only `revoked`,
+ * `process`, `pass` and `take_fd` may be NULL, the last two together. */
 struct cw_transport_copies {
     /* Whether copies are proved to work on this open connection; after a failure it stays 0. On a connection that is
      * dialled and not answered: whether copies with a validity word may be tried; `pair`, `pass` and `take_fd` need the
      * answer. */
     int (*ready)(struct cw_conn *conn);
     /* Copies between local memory and an address of the peer, which may be any number, as the kernel checks it. The
-     * call blocks for the whole copy, so the caller limits it to some 100 KiB. All bytes are copied, or it returns
+     * call blocks for the whole copy, so the caller limits it to a MiB. All bytes are copied, or it returns
      * UCS_ERR_IO_ERROR. With a validity word (else NULL) a read counts only if the validity word holds its value after
      * it, and a write is made only if the validity word holds it before; otherwise, and for unmapped memory, it returns
      * UCS_ERR_REJECTED, and further copies are possible. */
@@ -38,6 +38,10 @@ struct cw_transport_copies {
                          const struct cw_validity *validity);
     ucs_status_t (*write)(struct cw_conn *conn, const struct iovec *from, unsigned count, uint64_t to,
                           const struct cw_validity *validity);
+    /* Must be called after validity words of this process were cleared, and before the memory that they stand for is
+     * released: peers that have seen a word need not read it again until then. Any thread. NULL: peers read the word
+     * with each copy. */
+    void (*revoked)(void);
     /* Two words that both ends share, index < CW_CLAIM_PAIRS. `ours` 1: the words that this end allocates, 0: the
      * peer's. The peer can write any value there at any time. */
     struct cw_claim_pair *(*pair)(struct cw_conn *conn, int ours, unsigned index);

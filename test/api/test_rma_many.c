@@ -555,6 +555,10 @@ API_TEST(test_rma12_stale_key_of_another_process)
         cw_target_open(&target, pair, &servant, kind, 20000);
         cw_target_try(&target, 0);
         cw_target_set(&target, 0, 20000, 0);
+        for (int k = 0; k < 2000; k++) { /* the connection opens */
+            ucp_worker_progress(pair->tx->worker);
+        }
+        cw_target_try(&target, 8); /* just before the end */
         cw_target_order(&target, CW_ORDER_UNMAP, 0, 0, 0);
         forbidden(pair, &target, i % 2 != 0, target.address, 8);
         forbidden(pair, &target, i % 2 != 0, target.address, 20000);

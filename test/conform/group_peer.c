@@ -264,10 +264,14 @@ RIG_TEST(test_peer_closes)
 {
     struct iovec iov = {.iov_base = local, .iov_len = 8};
     struct cw_end *one, *other;
-    int writes;
+    int round, writes;
 
-    for (writes = 0; writes < 2; writes++) {
+    for (round = 0; round < 4; round++) {
+        writes = round % 2;
         connect_ready(rig, &one, &other);
+        if (round >= 2 && was_chance(one, copy(one, writes, &iov, 1, address_of(theirs)))) {
+            return;
+        }
         cw_end_close(other);
         cw_check(copy(one, writes, &iov, 1, address_of(theirs)) != UCS_OK, "a copy after the peer's close is done");
         cw_check(!is_ready(one), "the memory of a peer that closed the connection is ready");
@@ -315,6 +319,53 @@ RIG_TEST(test_unanswered)
     cw_rig_wait(rig, &end->opened, 1, "`opened`");
     cw_check(is_ready(end) && copies->read(end->conn, &iov, 1, address_of(theirs), NULL) == UCS_OK,
              "after a rejected copy before the answer the memory is not ready");
+}
+
+/* Both sides are in this process, so it clears the word for the peer. */
+RIG_TEST(test_revoked)
+{
+    const struct cw_transport_copies *copies = cw_subject.transport->copies;
+    uint64_t words[16] = {0}, word = 4711;
+    struct cw_validity validity[16];
+    struct iovec iov = {.iov_base = local, .iov_len = 8};
+    struct cw_end *one, *other;
+    ucs_status_t status;
+    unsigned i, round;
+
+    connect_ready(rig, &one, &other);
+    status = copies->write(one->conn, &iov, 1, address_of(theirs),
+                           &(struct cw_validity){.address = address_of(&word), .value = word});
+    cw_rig_need(status != UCS_ERR_REJECTED, "copies with a validity word");
+    if (was_chance(one, status)) {
+        return;
+    }
+    for (round = 0; round < 200; round++) {
+        for (i = 0; i < 16; i++) {
+            words[i] = ++word;
+            validity[i] = (struct cw_validity){.address = address_of(&words[i]), .value = word};
+        }
+        for (i = 0; i < 64; i++) {
+            status = (i % 3 == 0) ? copies->read(one->conn, &iov, 1, address_of(theirs), &validity[i % 16]) :
+                     copies->write(one->conn, &iov, 1, address_of(theirs), &validity[i % 16]);
+            if (was_chance(one, status)) {
+                return;
+            }
+        }
+        memset(words, 0, sizeof(words));
+        if (copies->revoked != NULL) {
+            copies->revoked();
+        }
+        memset(local, (int)round, 8);
+        memset(theirs, (int)round + 1, 8);
+        memcpy(before, theirs, 8);
+        for (i = 0; i < 32; i++) {
+            status = (i % 2 == 0) ? copies->read(one->conn, &iov, 1, address_of(theirs), &validity[i % 16]) :
+                     copies->write(one->conn, &iov, 1, address_of(theirs), &validity[i % 16]);
+            cw_check(status == UCS_ERR_REJECTED, "a copy with a word that was cleared answers %d", status);
+        }
+        cw_check(memcmp(theirs, before, 8) == 0, "a copy with a word that was cleared is done");
+    }
+    exchange_packets(rig, one, other);
 }
 
 /* ---- another process ---- */

@@ -59,6 +59,14 @@ enum shm_heat {
 /* State of cross-process copies. */
 enum shm_peer_state { SHM_PEER_UNPROVED, SHM_PEER_READY, SHM_PEER_CLOSED };
 
+/* A word of the peer's process that had its value at the last check (shm_peer.c). */
+struct shm_checked {
+    uint64_t address;               /* 0: none */
+    uint64_t value;
+};
+
+#define SHM_CHECKED 4u
+
 /* The head of the memory. Index 0: the ring to the acceptor, and the claim pairs that the dialler allocates. */
 struct shm_shared {
     struct shm_ring_control rings[2];
@@ -122,6 +130,11 @@ struct shm_conn {
     struct shm_passed *passed;      /* descriptors received from the peer; NULL: none so far */
     uint64_t probe;                 /* the peer reads this word of ours; 0 once the connection has ended */
     uint64_t token;                 /* dialled: the token of the listener */
+    struct cw_list revocable;       /* connections whose peers read our `revocations` (shm_peer.c) */
+    struct shm_checked checked[SHM_CHECKED]; /* by address */
+    uint64_t checked_ticks;         /* when one of them was checked last */
+    uint32_t checked_revocations;   /* the peer's `revocations` before they were checked */
+    uint8_t peer_counts;            /* the peer counts its `revocations` */
     char hello[];                   /* CW_HELLO_MAX bytes in a dialled connection */
 };
 
@@ -176,7 +189,9 @@ struct shm_handshake {
     uint64_t memory_size;
     uint8_t sleeps;                 /* the sender may sleep */
     uint8_t accepted;               /* reply only */
-    uint8_t passes, reserved[5];    /* the sender accepts descriptors (shm_pass.h); 0 from older releases */
+    uint8_t passes;                 /* the sender accepts descriptors (shm_pass.h); 0 from older releases */
+    uint8_t counts;                 /* the sender counts its `revocations`; 0 from older releases */
+    uint8_t reserved[4];
     uint64_t probe_address;         /* address of a word in the sender's process ... */
     uint64_t probe;                 /* ... and its value while the connection is open */
     uint64_t target_address;        /* address of another word, for the receiver to write; all three 0: no copies */
@@ -243,8 +258,9 @@ unsigned cw_shm_take_handshake(struct shm_iface *iface, struct shm_conn *conn);
 void cw_shm_peer_offer(struct shm_conn *conn, struct shm_handshake *handshake);
 /* Stores the addresses of the peer's words from its handshake; 0: the handshake is inconsistent. */
 int cw_shm_peer_take(struct shm_conn *conn, const struct shm_handshake *handshake);
-/* The connection has ended: invalidates our words. */
+/* The connection has ended: invalidates our words. Its memory is still mapped, if it ever was. */
 void cw_shm_peer_end(struct shm_conn *conn);
+void cw_shm_revoked(void);
 int cw_shm_peer_ready(struct cw_conn *conn);
 ucs_status_t cw_shm_peer_read(struct cw_conn *conn, const struct iovec *to, unsigned count, uint64_t from,
                               const struct cw_validity *validity);

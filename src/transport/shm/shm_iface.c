@@ -188,6 +188,7 @@ static const struct cw_transport_copies shm_copies = {
     .ready = cw_shm_peer_ready,
     .read = cw_shm_peer_read,
     .write = cw_shm_peer_write,
+    .revoked = cw_shm_revoked,
     .pair = cw_shm_pair,
     .process = cw_shm_peer_process,
     .pass = cw_shm_pass,

@@ -7,8 +7,12 @@
  * After any error copies are disabled; messages then go through the rings. The duration of a copy is no sign of
  * misbehaviour: a busy machine, swap, or the peer's pages (userfaultfd, FUSE) delay it.
  *
- * Pids are reused. The probe word holds a random number while the connection is open, and each copy reads it
+ * Pids are reused. The probe word holds a random number while the connection is open, and a copy reads it
  * (os/peer_memory.h). The socket would prove less: a child of the peer can hold it open after the peer's end.
+ *
+ * Reading the word takes as long as a short copy. So a word that was right is not read again for FRESH_TICKS, in which
+ * no pid can be reused, since the kernel assigns all others first, unless the peer has cleared a word meanwhile: before
+ * it releases the memory, it changes `revocations` in the memory of each connection.
  *
  * A dialler does not know the peer's words before the reply, which a peer that computes sends late. Until then only
  * copies with a validity word are made: its value is a random number, too, that only the owner of the memory has.
@@ -20,17 +24,66 @@
 
 #include "base/bytes.h"
 #include "base/log.h"
+#include "os/clock.h"
+#include "os/lock.h"
 #include "os/random.h"
 #include "os/unix_socket.h"
+
+#define FRESH_TICKS (32 * (uint64_t)CW_CLOCK_TICKS_SHORT) /* well below a millisecond */
 
 /* The word that peers write to prove that they can. One per process and never freed, so that a late proof cannot
  * overwrite other data. Its value is never read. */
 static uint64_t target;
 
+/* The connections of this process whose peers may read our memory, and the last value of their `revocations`. */
+static struct {
+    struct cw_lock lock;
+    struct cw_list conns;
+    uint32_t revocations;
+} revocable = {.conns = {&revocable.conns, &revocable.conns}};
+
+static void change_revocations(struct shm_conn *conn)
+{
+    __atomic_store_n(&conn->tx.control->revocations, revocable.revocations, __ATOMIC_RELEASE);
+}
+
+void cw_shm_revoked(void)
+{
+    struct shm_conn *conn;
+
+    cw_lock_enter(&revocable.lock);
+    revocable.revocations++;
+    cw_list_for_each(conn, &revocable.conns, struct shm_conn, revocable) {
+        change_revocations(conn);
+    }
+    cw_lock_leave(&revocable.lock);
+}
+
+static void begin_revocable(struct shm_conn *conn)
+{
+    cw_lock_enter(&revocable.lock);
+    cw_list_add_tail(&revocable.conns, &conn->revocable);
+    cw_lock_leave(&revocable.lock);
+}
+
+static void end_revocable(struct shm_conn *conn)
+{
+    if (conn->revocable.next == NULL) {
+        return;
+    }
+    cw_lock_enter(&revocable.lock);
+    revocable.revocations++;
+    change_revocations(conn);
+    cw_list_remove(&conn->revocable);
+    cw_lock_leave(&revocable.lock);
+}
+
 void cw_shm_peer_offer(struct shm_conn *conn, struct shm_handshake *handshake)
 {
     handshake->passes = 1;
     if (shm_iface_of(&conn->super)->peer_memory) {
+        begin_revocable(conn);
+        handshake->counts = 1;
         __atomic_store_n(&conn->probe, cw_random_u64() | 1, __ATOMIC_RELAXED); /* never 0 */
         handshake->probe_address = (uintptr_t)&conn->probe;
         handshake->probe = conn->probe;
@@ -50,6 +103,7 @@ int cw_shm_peer_take(struct shm_conn *conn, const struct shm_handshake *handshak
     conn->peer.probe = handshake->probe;
     conn->peer_target = handshake->target_address;
     conn->peer_passes = handshake->passes == 1;
+    conn->peer_counts = handshake->counts == 1;
     return 1;
 }
 
@@ -57,6 +111,7 @@ void cw_shm_peer_end(struct shm_conn *conn)
 {
     __atomic_store_n(&conn->probe, 0, __ATOMIC_RELEASE); /* atomic, so that the compiler does not drop the store
                                                           * although the memory is freed next */
+    end_revocable(conn);
 }
 
 /* Tries both directions of copying, once. */
@@ -103,10 +158,64 @@ int cw_shm_peer_ready(struct cw_conn *super)
     return conn->peer_state == SHM_PEER_READY;
 }
 
-static ucs_status_t copy(const struct cw_peer_process *peer, int writes, const struct iovec *iov, unsigned count,
-                         uint64_t there)
+static uint32_t revocations_of_peer(const struct shm_conn *conn)
+{
+    return __atomic_load_n(&conn->rx.control->revocations, __ATOMIC_ACQUIRE);
+}
+
+static struct shm_checked *checked_entry(struct shm_conn *conn, uint64_t address)
+{
+    return &conn->checked[address / sizeof(uint64_t) % SHM_CHECKED];
+}
+
+/* Whether the word need not be read again. */
+static bool is_checked(struct shm_conn *conn, const struct cw_peer_process *owner, uint32_t revocations)
+{
+    const struct shm_checked *entry = checked_entry(conn, owner->probe_address);
+
+    return entry->address == owner->probe_address && entry->value == owner->probe &&
+           conn->checked_revocations == revocations && cw_clock_ticks() - conn->checked_ticks < FRESH_TICKS;
+}
+
+/* The word had the right value after the peer's `revocations` were read. */
+static void note_checked(struct shm_conn *conn, const struct cw_peer_process *owner, uint32_t revocations,
+                         uint64_t ticks)
+{
+    if (conn->state != SHM_CONN_OPEN || !conn->peer_counts) {
+        return;
+    }
+    if (conn->checked_revocations != revocations) {
+        memset(conn->checked, 0, sizeof(conn->checked));
+        conn->checked_revocations = revocations;
+    }
+    *checked_entry(conn, owner->probe_address) =
+        (struct shm_checked){.address = owner->probe_address, .value = owner->probe};
+    conn->checked_ticks = ticks;
+}
+
+static ucs_status_t copy_as(const struct cw_peer_process *peer, int writes, const struct iovec *iov, unsigned count,
+                            uint64_t there)
 {
     return writes ? cw_peer_memory_write(peer, iov, count, there) : cw_peer_memory_read(peer, iov, count, there);
+}
+
+static ucs_status_t copy(struct shm_conn *conn, const struct cw_peer_process *owner, int writes,
+                         const struct iovec *iov, unsigned count, uint64_t there)
+{
+    const struct cw_peer_process unchecked = {.pid = owner->pid};
+    const uint32_t revocations = revocations_of_peer(conn);
+    const uint64_t ticks = cw_clock_ticks();
+    ucs_status_t status;
+
+    if (is_checked(conn, owner, revocations) && copy_as(&unchecked, writes, iov, count, there) == UCS_OK &&
+        (writes || revocations_of_peer(conn) == revocations)) {
+        return UCS_OK;
+    }
+    status = copy_as(owner, writes, iov, count, there);
+    if (status == UCS_OK) {
+        note_checked(conn, owner, revocations, ticks);
+    }
+    return status;
 }
 
 /* UCS_ERR_REJECTED: only this memory cannot be copied; UCS_ERR_IO_ERROR: copies have failed for the connection. Nothing
@@ -128,7 +237,7 @@ static ucs_status_t copy_with_validity(struct shm_conn *conn, int writes, const 
     const struct cw_peer_process owner = {
         .pid = conn->peer.pid, .probe_address = validity->address, .probe = validity->value};
 
-    return (copy(&owner, writes, iov, count, there) == UCS_OK) ? UCS_OK : why_not(conn);
+    return (copy(conn, &owner, writes, iov, count, there) == UCS_OK) ? UCS_OK : why_not(conn);
 }
 
 /* After a failed trial no copy is tried again. */
@@ -142,7 +251,7 @@ static ucs_status_t peer_copy(struct cw_conn *super, int writes, const struct io
         return UCS_ERR_IO_ERROR;
     }
     status = (validity != NULL) ? copy_with_validity(conn, writes, iov, count, there, validity)
-                                : copy(&conn->peer, writes, iov, count, there);
+                                : copy(conn, &conn->peer, writes, iov, count, there);
     if (status == UCS_ERR_IO_ERROR) {
         conn->peer_state = SHM_PEER_CLOSED;
     }

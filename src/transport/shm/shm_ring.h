@@ -33,6 +33,7 @@ struct shm_ring_control {
                                      * 0 */
     /* written by the producer, read by the consumer when it frees space */
     _Alignas(CW_CACHE_LINE) uint32_t producer_waits;
+    uint32_t revocations;           /* changes after the producer's process has cleared a validity word (shm_peer.c) */
     /* SHM_ATTENTION_*: rarely written by the consumer, read after each packet, hence in its own line */
     _Alignas(CW_CACHE_LINE) uint32_t attention;
 };
