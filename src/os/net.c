@@ -18,6 +18,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define LOOPBACK_UNSENT (64u << 10)
+
 union socket_address {
     struct sockaddr any;
     struct sockaddr_in v4;
@@ -193,12 +195,15 @@ static void set_options(int fd, const struct cw_net_options *options)
     cw_net_keepalive(fd, &options->keepalive);
 }
 
-/* Loopback is never congested. The simplest algorithm costs least there; others compute a pace for each segment. */
+/* Loopback is never congested. The simplest algorithm costs least there; others compute a pace for each segment. Bytes
+ * remain unsent only while the receiver is slower: then few of them, so that short packets do not wait for megabytes.
+ * On a network they are what is sent while the program computes. */
 static void set_loopback_options(int fd)
 {
     static const char plainest[] = "reno";
 
     (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, plainest, sizeof(plainest) - 1);
+    cw_net_limit_unsent(fd, LOOPBACK_UNSENT);
 }
 
 void cw_net_set_user_timeout(int fd, uint64_t timeout_ms)

@@ -33,6 +33,7 @@
 #define CW_TCP_MAX_FLUSHES        4u    /* flushes pending on one connection; one more gets CW_AGAIN */
 #define CW_TCP_STREAK             8u    /* after this many events in a row a connection is the hot one */
 #define CW_TCP_MAX_FRUITLESS      1000u /* after this many receives without a byte it no longer is */
+#define CW_TCP_TURN               (128u << 10) /* received from the hot one before progress polls the others */
 #define CW_TCP_MAX_UNAUTH      1024u
 #define CW_TCP_HELLO_TIMEOUT_NS   UINT64_C(10000000000)
 #define CW_TCP_MAX_LINGERING      64u
@@ -217,6 +218,7 @@ struct cw_tcp_iface {
     unsigned num_lingering;
     struct cw_tcp_conn *active;   /* the connection of the last event; NULL: none */
     struct cw_tcp_conn *hot;      /* `active`, or NULL: progress only uses the poller */
+    size_t unpolled;              /* bytes received since progress last polled while there was a hot one */
     unsigned streak;              /* events of `active` in a row, up to CW_TCP_STREAK */
     uint8_t *staging;             /* NULL until needed */
     size_t staging_size;          /* at least a whole frame */

@@ -30,10 +30,6 @@
 #define BULK_MIN  (32u << 10)
 #define BULK_PEEK 512u
 
-/* Bytes received at a time while such packets follow one another: as many as the core sends before it queries for space
- * again. If the sender ran further ahead, its bytes would leave the caches before they are read. */
-#define BULK_TURN (512u << 10)
-
 /* A receive of at most this many bytes rarely contains two packets. */
 #define MOSTLY_ONE 64u
 
@@ -815,6 +811,18 @@ static CW_NOINLINE int arrived_together(struct cw_tcp_conn *conn, size_t got, un
     return right;
 }
 
+/* Shortens the entries to `max` bytes in all, which is less than they have; returns their number. */
+static unsigned shorten(struct iovec *iov, size_t max)
+{
+    unsigned i;
+
+    for (i = 0; iov[i].iov_len < max; i++) {
+        max -= iov[i].iov_len;
+    }
+    iov[i].iov_len = max;
+    return i + 1;
+}
+
 /* Receives by one system call. *space_p: its maximum number of bytes. -EAGAIN also if out of memory. */
 static ssize_t receive(struct cw_tcp_conn *conn, size_t *space_p)
 {
@@ -847,6 +855,10 @@ static ssize_t receive(struct cw_tcp_conn *conn, size_t *space_p)
         iov[count].iov_len = (place != NULL && place->length >= BULK_MIN) ? BULK_PEEK : iface->staging_size;
         *space_p += iov[count++].iov_len;
     }
+    if (*space_p > CW_TCP_TURN) {
+        count = shorten(iov, CW_TCP_TURN);
+        *space_p = CW_TCP_TURN;
+    }
     return (conn->filter == NULL) ? cw_net_recvv(conn->item.fd, iov, count) : cw_tcp_filter_recvv(conn, iov, count);
 }
 
@@ -864,6 +876,7 @@ enum cw_tcp_recv_result cw_tcp_recv(struct cw_tcp_conn *conn, unsigned max_polls
         if (got <= 0) {
             return (got == -EBADMSG) ? damaged(conn, events) : ended(conn, got, events);
         }
+        cw_tcp_iface_of(&conn->super)->unpolled += (size_t)got;
         conn->bulk = conn->bulk && conn->place != NULL;
         right = (got <= (ssize_t)MOSTLY_ONE) ? arrived(conn, (size_t)got, events) :
                 arrived_together(conn, (size_t)got, events);
@@ -877,7 +890,10 @@ enum cw_tcp_recv_result cw_tcp_recv(struct cw_tcp_conn *conn, unsigned max_polls
             return CW_TCP_RECV_DRY;
         }
         taken += (size_t)got;
-        if (max_polls == 0 && conn->bulk && taken < BULK_TURN) {
+        if (taken >= CW_TCP_TURN) {
+            return CW_TCP_RECV_MORE;
+        }
+        if (max_polls == 0 && conn->bulk) {
             max_polls = 1;
         }
     }

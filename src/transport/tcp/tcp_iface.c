@@ -19,6 +19,7 @@
 #include "os/host.h"
 
 #define MAX_SHORT           2048u
+#define MAX_PLACED          (320u << 10) /* a short packet may have to wait for the whole frame */
 #define ZCOPY_BREAK_EVEN    (16u << 10) /* at most a segment (UCX_TCP_TX_SEG_SIZE): beyond it nothing is copied */
 #define MAX_INTERFACES      256u
 #define LAST_WORDS_RECEIVES 4096u /* more than any kernel buffers for a closed connection */
@@ -329,7 +330,7 @@ static void set_limits(struct cw_limits *limits, const struct cw_tcp_settings *s
     limits->max_zcopy = CW_TCP_PACKET_MAX;
     limits->zcopy_break_even = ZCOPY_BREAK_EVEN;
     limits->max_iov = settings->max_iov;
-    limits->max_placed = CW_TCP_PLACED_MAX;
+    limits->max_placed = MAX_PLACED;
     limits->latency_ns = 4000;
     limits->bandwidth_bps = settings->bandwidth_bps;
     limits->overhead_ns = 1000;
@@ -514,8 +515,13 @@ static int tcp_reachable(struct cw_iface *super, const void *address, size_t len
 static int end_failed(struct cw_tcp_conn *conn, unsigned *events)
 {
     const struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
+    enum cw_tcp_recv_result result = CW_TCP_RECV_MORE;
+    unsigned i;
 
-    if (cw_tcp_recv(conn, LAST_WORDS_RECEIVES, events) != CW_TCP_RECV_ENDED) {
+    for (i = 0; i < LAST_WORDS_RECEIVES && result == CW_TCP_RECV_MORE; i++) {
+        result = cw_tcp_recv(conn, 1, events);
+    }
+    if (result != CW_TCP_RECV_ENDED) {
         if (iface->staging == NULL || iface->spare_place == NULL) {
             return 0;
         }
@@ -571,6 +577,10 @@ static unsigned progress_hot(struct cw_tcp_iface *iface, struct cw_tcp_conn *con
     } else if (iface->hot == conn && ++conn->fruitless >= CW_TCP_MAX_FRUITLESS) {
         iface->hot = NULL;
         iface->streak = 0;
+    }
+    if (iface->unpolled >= CW_TCP_TURN) {
+        iface->unpolled = 0;
+        events += cw_poller_dispatch(iface->poller);
     }
     return events;
 }
