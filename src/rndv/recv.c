@@ -24,7 +24,7 @@
 
 #define SHARE_BYTES (128u << 10) /* the most that one side copies at a time */
 #define PAGE        4096u
-#define ALONE_BYTES (64u << 10)  /* up to this length one side copies as fast as two */
+#define ALONE_BYTES (32u << 10)  /* up to this length one side copies as fast as two */
 #define BOTH_BYTES  (256u << 10) /* from this length on two copy faster even if both send */
 #define CALL_BYTES  (16u << 10)  /* progress copies longer messages after it has handled all packets that arrived */
 #define QUIESCE_NS  UINT64_C(20000000)
