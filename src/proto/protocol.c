@@ -6,11 +6,12 @@
 
 #include "base/bytes.h"
 
-/* A rendezvous costs a round trip and some bookkeeping, and saves a copy on each side. */
+/* A rendezvous costs a round trip and some bookkeeping, and saves a copy on each side. Within a process there is no
+ * round trip, and two copies of more than this leave the first cache. */
+#define RNDV_AUTO_SELF   ((16u << 10) + 1)
 #define RNDV_AUTO_MEMORY (64u << 10)
 #define RNDV_AUTO_LATE   (320u << 10) /* for lists, which only the sender copies */
 #define RNDV_AUTO_OTHER  (256u << 10)
-#define RNDV_AUTO_SELF   (32u << 10) /* within a process there is no round trip */
 
 static size_t rndv_auto(const struct cw_protocol_input *input)
 {
