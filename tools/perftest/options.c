@@ -102,7 +102,7 @@ static bool parse_part(const char *text, uint64_t *length, uint64_t *times)
 
     *times = 1;
     if (end != NULL && *end == ':') {
-        return parse_count(end + 1, what, 1, CW_PERF_MAX_PARTS, times);
+        return parse_count(end + 1, "number of entries (-s SIZE:COUNT)", 1, CW_PERF_MAX_PARTS, times);
     }
     if (end == NULL || *end != '\0') {
         cw_say_error("%s: '%s' is not a number of bytes such as 8, 64K or 4M", what, text);

@@ -214,7 +214,7 @@ void cw_top_table(FILE *file, const struct cw_watch_list *list, const struct cw_
     if (list->count > 1) {
         print_total(file, list, before, width);
     } else if (list->count == 0 && before != NULL) {
-        print_line(file, "no workers that this user may read", width);
+        print_line(file, "no workers that this user may inspect", width);
     }
     free(places);
 }
