@@ -48,8 +48,10 @@ if(NOT Python3_FOUND)
 endif()
 set(cw_docs_command ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/docs/pages.py)
 set(cw_docs_programs)
+set(cw_docs_see)
 foreach(tool IN LISTS cw_docs_tools)
     list(APPEND cw_docs_programs --tool $<TARGET_FILE:${tool}>)
+    list(APPEND cw_docs_see --see ${tool})
 endforeach()
 
 if(CW_MKDOCS AND NOT DEFINED CW_MKDOCS_HAS_THEME) # the help lists the themes that are installed
@@ -91,7 +93,7 @@ set(cw_docs_depends ${PROJECT_SOURCE_DIR}/docs/pages.py ${PROJECT_SOURCE_DIR}/do
     ${PROJECT_SOURCE_DIR}/packaging/debian/changelog)
 file(GLOB_RECURSE cw_docs_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/*.h)
 add_custom_command(OUTPUT ${cw_man}/man7/ucp.7
-    COMMAND ${cw_docs_command} man ${cw_man} ${cw_docs_options}
+    COMMAND ${cw_docs_command} man ${cw_man} ${cw_docs_see} ${cw_docs_options}
     DEPENDS ${cw_docs_headers} ${PROJECT_SOURCE_DIR}/docs/CONFIG.md ${cw_docs_depends}
     COMMENT "Manual pages of functions and settings" VERBATIM)
 set(cw_docs_pages ${cw_man}/man7/ucp.7)

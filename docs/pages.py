@@ -4,7 +4,8 @@
 function, type, tool and the settings. MkDocs and pandoc read that Markdown.
 
     pages.py site TARGET [--tool PROGRAM]...   the folder of a site: `mkdocs build -f TARGET/mkdocs.yml`
-    pages.py man TARGET [--tool PROGRAM]...    manual pages, by pandoc; with --tool those of the tools alone
+    pages.py man TARGET [--see NAME]...        manual pages by pandoc; ucp(7) names these tools
+    pages.py man TARGET --tool PROGRAM...      manual pages of these tools alone
 """
 
 import argparse
@@ -159,8 +160,10 @@ def prototype(code):
 
 
 class Manual:
-    def __init__(self, include):
-        self.heads, self.items = {}, []
+    """`tools`: names of those that have pages."""
+
+    def __init__(self, include, tools):
+        self.heads, self.items, self.tools = {}, [], tools
         for name in HEADERS:
             self.heads[name], items = header.read(os.path.join(include, name), name)
             self.items += items
@@ -173,6 +176,7 @@ class Manual:
         self.guests = {host: [item for item in self.items if host_of(item) == host] for host in self.hosts.values()}
         self.places = {name: self.hosts.get(name, name) + ".3" for name in named}
         self.places.update({"ucp": "ucp.7", "ucp_compat": "ucp_compat.7", "ucx.conf": "ucx.conf.5"})
+        self.places.update({name: name + ".1" for name in tools})
         self.meanings = {name: doc.text for name, _, doc in named["ucs_status_t"].members if doc is not None}
 
     def start(self, item):
@@ -316,7 +320,7 @@ class Manual:
             for item in self.items:
                 if item.kind == "handle" and item.header.startswith("ucp/"):
                     page.entry(bold(item.name), item.doc.text)
-        page.see_also(["ucp", "ucp_compat", "ucx.conf", "ucs_status_t", "ucs_status_string"])
+        page.see_also(["ucp", "ucp_compat", "ucx.conf", "ucs_status_t", "ucs_status_string"] + self.tools)
         return page
 
     def pages(self):
@@ -540,6 +544,7 @@ def main():
     parser.add_argument("kind", choices=("site", "man"))
     parser.add_argument("target", help="folder to be filled")
     parser.add_argument("--tool", action="append", default=[], metavar="PROGRAM")
+    parser.add_argument("--see", action="append", default=[], metavar="NAME", help="a tool that has a page")
     parser.add_argument("--pandoc", default="pandoc")
     parser.add_argument("--date", default="", help="of the manual pages, YYYY-MM-DD")
     parser.add_argument("--version", default="", help="of the package")
@@ -548,7 +553,8 @@ def main():
     if arguments.kind == "man" and pages:
         manuals(arguments.target, pages, arguments)
         return
-    manual = Manual(os.path.join(ROOT, "include"))
+    tools = [os.path.basename(program) for program in arguments.tool]
+    manual = Manual(os.path.join(ROOT, "include"), tools + arguments.see)
     pages.update(manual.pages(), **{"ucx.conf.5": settings()})
     if arguments.kind == "site":
         shutil.rmtree(os.path.join(arguments.target, "docs"), ignore_errors=True)
