@@ -129,7 +129,8 @@ int cw_pmix_open(struct cw_pmix *pmix)
     }
     int status = pmix->calls->init(&pmix->calls->self, NULL, 0);
     if (status != 0) {
-        return fail_call(pmix, "PMIx_Init", status);
+        return fail(pmix, "PMIx_Init failed: %s; the processes of a job are started by mpirun, prun or srun",
+                    pmix->calls->error_string(status));
     }
     pmix->rank = pmix->calls->self.rank;
     if (get_number(pmix, "pmix.job.size", &pmix->size) != 0) {

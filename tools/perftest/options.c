@@ -359,13 +359,14 @@ static bool parse_pattern(struct cw_perf_options *options, const char *text)
     return true;
 }
 
+static const char *const error_modes[] = {"none", "peer", "failover", NULL};
+
 /* A word has to follow the letter at once (N23-80): what stands apart is the host. */
 static bool parse_error_mode(struct cw_perf_options *options, const char *text)
 {
-    static const char *const modes[] = {"none", "peer", "failover", NULL};
     unsigned index = UCP_ERR_HANDLING_MODE_PEER;
 
-    if (text != NULL && !parse_choice("error handling (-e)", text, modes, &index)) {
+    if (text != NULL && !parse_choice("error handling (-e)", text, error_modes, &index)) {
         return false;
     }
     options->error_mode = (ucp_err_handling_mode_t)index;
@@ -495,11 +496,30 @@ static bool allowed_in_batch(int letter)
            (letter < 256 && strchr("tsnwOEMCUmDiTroHyzBVdxWA", letter) != NULL);
 }
 
+static bool is_error_mode(const char *word)
+{
+    for (size_t i = 0; error_modes[i] != NULL; i++) {
+        if (strcmp(word, error_modes[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void say_mode_apart(const char *word)
+{
+    cw_say_error("'%s' is taken for the host; a mode of -e follows the letter at once: -e%s", word, word);
+}
+
 /* The one word is the host. */
 static bool take_word(struct cw_perf_options *options, const char *word, bool in_batch)
 {
     if (in_batch || options->host != NULL) {
-        cw_say_error("'%s' is one word too many", word);
+        if (options->host != NULL && is_error_mode(options->host)) {
+            say_mode_apart(options->host);
+        } else {
+            cw_say_error("'%s' is one word too many", word);
+        }
         return false;
     }
     options->host = word;
@@ -513,7 +533,12 @@ static bool check(const struct cw_perf_options *options)
     const struct cw_perf_test *test = cw_test_find(params->test);
 
     if (options->loopback && options->host != NULL) {
-        cw_say_error("a host ('%s') and -l are mutually exclusive: -l runs both sides in this process", options->host);
+        if (is_error_mode(options->host)) {
+            say_mode_apart(options->host);
+        } else {
+            cw_say_error("a host ('%s') and -l are mutually exclusive: -l runs both sides in this process",
+                         options->host);
+        }
         return false;
     }
     if (options->job == CW_JOB_YES && (options->loopback || options->host != NULL)) {

@@ -29,6 +29,7 @@ refused -t tag_lat -l -s 8x
 refused -t tag_lat -l -s 8:
 refused -t tag_lat -l -s 8:0
 refused -t tag_lat -l -s 8:33
+grep -q "number of entries" "$work/err" || fail "not named: the number of entries: $(cat "$work/err")"
 refused -t tag_lat -l -s 8:16,8:17
 refused -t tag_lat -l -s 8:2:2
 refused -t tag_lat -l -P 2
@@ -47,6 +48,9 @@ refused -t tag_lat -l -s 99999999999999999999999
 refused -t tag_lat -l -O 99999999
 refused -t tag_lat -l -edoze
 refused -t tag_lat -l -e peer
+grep -q "follows the letter at once: -epeer" "$work/err" || fail "no word on -e peer: $(cat "$work/err")"
+refused -t tag_lat -e failover localhost
+grep -q "follows the letter at once: -efailover" "$work/err" || fail "no word on -e failover: $(cat "$work/err")"
 refused -t tag_lat -l -R 101
 refused -t tag_lat -l -R half
 refused -t tag_lat -l -E doze
