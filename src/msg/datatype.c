@@ -22,6 +22,14 @@
 /* Limit of the bytes that are buffered for a type that cannot stop at the end of a piece. */
 #define MAX_RETAINED ((size_t)64 << 20)
 
+/* The number of pieces of a message that end inside its elements, unless they would be longer than MOST_INSIDE. */
+#define MAX_PIECES  32u
+#define MOST_INSIDE ((size_t)4 << 20)
+
+/* Messages of a type with long elements that try both ways to choose pieces. */
+#define FIRST_TRIALS 8u
+#define TRIAL_EVERY  32u
+
 /* Packed bytes of a generic type: not sent yet, or received and not unpacked yet. Some may be lent to a transport for
  * longer than the lifetime of the cursor. */
 struct cw_dt_piece {
@@ -77,7 +85,6 @@ static void returned(struct cw_completion *completion, ucs_status_t status)
     sender->done(sender, status);
 }
 
-/* CW_DT_PIECE bytes, or more. */
 static struct cw_dt_piece *piece_new(struct cw_dt_generic *type, size_t capacity)
 {
     struct cw_dt_piece *piece = malloc(sizeof(*piece) + capacity);
@@ -146,16 +153,57 @@ static ucs_status_t start_device(struct cw_dt_cursor *cursor, const struct cw_dt
     return (cursor->layout == UCP_DATATYPE_IOV) ? UCS_OK : UCS_ERR_INVALID_PARAM;
 }
 
-/* The length of a piece of `count` elements with `length` bytes in total. */
-static uint32_t piece_length(size_t length, size_t count)
+/* The least length of a piece that may end inside an element. A type may have to pass over all that is before a
+ * position, so the number of pieces of a message is bounded. */
+static size_t least_inside(size_t length)
 {
-    const size_t element = (count > 0 && length % count == 0) ? length / count : 0;
+    const size_t part = length / MAX_PIECES;
+
+    if (part <= CW_DT_LEAST_INSIDE) {
+        return CW_DT_LEAST_INSIDE;
+    }
+    return (part < MOST_INSIDE) ? part : MOST_INSIDE;
+}
+
+static void end_inside(struct cw_dt_cursor *cursor)
+{
+    cursor->pieces = CW_DT_INSIDE;
+    cursor->piece_length = (uint32_t)(least_inside(cursor->length) + CW_DT_ITEM);
+}
+
+/* Whether pieces of the next message of long elements end inside them, so that the peer unpacks one while the next one
+ * is packed. Some types pack whole elements several times as fast: both ways are tried, the worse one again now and
+ * then. Without pieces, unpacking follows packing, and is often faster. */
+static bool should_end_inside(struct cw_dt_generic *type)
+{
+    const uint32_t number = __atomic_fetch_add(&type->long_messages, 1, __ATOMIC_RELAXED);
+    const uint64_t whole = cw_cost_of(&type->cost[CW_DT_LONG]), inside = cw_cost_of(&type->cost[CW_DT_INSIDE]);
+    const bool better = inside + inside / MAX_PIECES < whole + whole / 2;
+
+    if (number < FIRST_TRIALS) {
+        return number % 2 != 0;
+    }
+    return better != (number % TRIAL_EVERY == 0);
+}
+
+/* Chooses the pieces of `count` elements. */
+static void choose_pieces(struct cw_dt_cursor *cursor, size_t count, enum cw_dt_direction direction)
+{
+    const size_t length = cursor->length, element = (count > 0 && length % count == 0) ? length / count : 0;
     size_t whole = CW_DT_PIECE;
 
-    if (element > 0 && element <= MAX_RETAINED / 2) {
-        whole = (CW_DT_PIECE + element - 1) / element * element;
+    if (element > 0) {
+        whole = (element < CW_DT_PIECE) ? (CW_DT_PIECE + element - 1) / element * element : element;
     }
-    return (uint32_t)whole;
+    cursor->piece_length = (uint32_t)whole;
+    if (whole <= 2 * least_inside(length)) {
+        return;
+    }
+    if (direction == CW_DT_RECV || whole > MAX_RETAINED / 2 || should_end_inside(cursor->generic.type)) {
+        end_inside(cursor);
+    } else {
+        cursor->pieces = CW_DT_LONG;
+    }
 }
 
 ucs_status_t cw_dt_start(struct cw_dt_cursor *cursor, ucp_datatype_t datatype, const void *buffer, size_t count,
@@ -182,7 +230,7 @@ ucs_status_t cw_dt_start(struct cw_dt_cursor *cursor, ucp_datatype_t datatype, c
                                 type->ops.start_pack(type->context, buffer, count) :
                                 type->ops.start_unpack(type->context, (void *)buffer, count);
         cursor->length = type->ops.packed_size(cursor->generic.state);
-        cursor->piece_length = piece_length(cursor->length, count);
+        choose_pieces(cursor, count, direction);
         return UCS_OK;
     case CW_DT_DEVICE:
         return start_device(cursor, device_of(datatype), buffer, count);
@@ -321,6 +369,19 @@ static ucs_status_t copy_device(struct cw_dt_cursor *cursor, char *flat, size_t 
     return result;
 }
 
+/* The start of a piece whose cost is recorded: of long elements. 0: of others. */
+static uint64_t cost_start(const struct cw_dt_cursor *cursor)
+{
+    return (cursor->pieces == CW_DT_ELEMENTS) ? 0 : cw_cost_start();
+}
+
+static void note_cost(const struct cw_dt_cursor *cursor, uint64_t start, size_t length)
+{
+    if (start != 0 && length >= CW_DT_LEAST_INSIDE) {
+        cw_cost_note(&cursor->generic.type->cost[cursor->pieces], start, length);
+    }
+}
+
 /* Packs bytes from `offset` on by the type's pack function. A short count is not the end of the data: a type may stop
  * where an item of its data does not fit the rest of `max`. Returns the number of bytes. */
 static size_t pack_from(const struct cw_dt_cursor *cursor, size_t offset, char *dest, size_t max)
@@ -341,6 +402,16 @@ static size_t pack_from(const struct cw_dt_cursor *cursor, size_t offset, char *
     return done;
 }
 
+/* As pack_from, for a piece. */
+static size_t pack_timed(const struct cw_dt_cursor *cursor, size_t offset, char *dest, size_t max)
+{
+    const uint64_t start = cost_start(cursor);
+    const size_t length = pack_from(cursor, offset, dest, max);
+
+    note_cost(cursor, start, length);
+    return length;
+}
+
 /* Packs the next piece of the data, which begins at `offset`. 0: no memory. */
 static size_t fill_piece(struct cw_dt_cursor *cursor, size_t offset)
 {
@@ -353,14 +424,14 @@ static size_t fill_piece(struct cw_dt_cursor *cursor, size_t offset)
         piece = NULL;
     }
     if (piece == NULL) {
-        piece = piece_new(cursor->generic.type, (length < CW_DT_PIECE) ? CW_DT_PIECE : length);
+        piece = piece_new(cursor->generic.type, length);
         cursor->generic.piece = piece;
         if (piece == NULL) {
             return 0;
         }
     }
     piece->begin = 0;
-    piece->end = pack_from(cursor, offset, piece->bytes, length);
+    piece->end = pack_timed(cursor, offset, piece->bytes, length);
     if (piece->end == 0) { /* the type makes no progress */
         memset(piece->bytes, 0, length);
         piece->end = length;
@@ -411,33 +482,41 @@ void cw_dt_sent_piece(struct cw_dt_cursor *cursor, size_t length, int lent)
 /* Lets the type pack directly to `dest` if the bytes are whole pieces. Otherwise returns 0. */
 static size_t pack_straight(const struct cw_dt_cursor *cursor, size_t offset, char *dest, size_t max)
 {
-    const int is_whole = max % cursor->piece_length == 0 || max == cursor->length - offset;
+    const int is_piece = max % cursor->piece_length == 0 || max == cursor->length - offset;
 
-    return is_whole ? pack_from(cursor, offset, dest, max) : 0;
+    return is_piece ? pack_timed(cursor, offset, dest, max) : 0;
 }
 
-/* `max`: at most the remaining bytes. If a type makes no progress, zeros replace the rest. */
+/* Packs at most `max` bytes, which must remain, up to the end of a piece. Returns their number: never 0, because zeros
+ * replace what a type does not pack. */
+static size_t pack_part(struct cw_dt_cursor *cursor, size_t offset, char *dest, size_t max)
+{
+    size_t part = packed(cursor);
+
+    if (part == 0) {
+        part = pack_straight(cursor, offset, dest, max);
+        if (part > 0) {
+            return part;
+        }
+        part = fill_piece(cursor, offset);
+    }
+    if (part == 0) {
+        part = pack_from(cursor, offset, dest, max);
+        memset(dest + part, 0, max - part);
+        return max;
+    }
+    part = (part < max) ? part : max;
+    cw_bytes_copy_any(dest, cursor->generic.piece->bytes + cursor->generic.piece->begin, part);
+    cursor->generic.piece->begin += part;
+    return part;
+}
+
 static void pack_generic(struct cw_dt_cursor *cursor, char *dest, size_t max)
 {
-    size_t done = 0, part;
+    size_t done = 0;
 
     while (done < max) {
-        part = packed(cursor);
-        if (part == 0) {
-            done += pack_straight(cursor, cursor->offset + done, dest + done, max - done);
-            part = (done < max) ? fill_piece(cursor, cursor->offset + done) : 0;
-        }
-        if (part == 0) {
-            break;
-        }
-        part = (part < max - done) ? part : max - done;
-        cw_bytes_copy_any(dest + done, cursor->generic.piece->bytes + cursor->generic.piece->begin, part);
-        cursor->generic.piece->begin += part;
-        done += part;
-    }
-    if (done < max) {
-        done += pack_from(cursor, cursor->offset + done, dest + done, max - done);
-        memset(dest + done, 0, max - done);
+        done += pack_part(cursor, cursor->offset + done, dest + done, max - done);
     }
 }
 
@@ -469,12 +548,29 @@ size_t cw_dt_pack(struct cw_dt_cursor *cursor, void *dest, size_t max)
     return cw_dt_pack_nt(cursor, NULL, dest, max);
 }
 
+size_t cw_dt_pack_next(struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, void *dest, size_t max)
+{
+    const size_t left = cursor->length - cursor->offset;
+    size_t part;
+
+    if (cursor->class_id != UCP_DATATYPE_GENERIC || left == 0) {
+        return cw_dt_pack_nt(cursor, nt, dest, max);
+    }
+    part = pack_part(cursor, cursor->offset, dest, (max < left) ? max : left);
+    cursor->offset += part;
+    return part;
+}
+
 void cw_dt_gather(struct cw_dt_cursor *cursor, size_t total)
 {
-    if (cursor->class_id == UCP_DATATYPE_GENERIC && total > 0 && total <= cursor->length) {
-        const size_t length = (total < cursor->piece_length) ? total : cursor->piece_length;
+    size_t length;
 
-        cursor->generic.piece = piece_new(cursor->generic.type, (length < CW_DT_PIECE) ? CW_DT_PIECE : length);
+    if (cursor->class_id == UCP_DATATYPE_GENERIC && total > 0 && total <= cursor->length) {
+        if (cursor->pieces == CW_DT_INSIDE) {
+            cursor->piece_length = (uint32_t)(least_inside(total) + CW_DT_ITEM); /* as the sender computes it */
+        }
+        length = (total < cursor->piece_length) ? total : cursor->piece_length;
+        cursor->generic.piece = piece_new(cursor->generic.type, length);
         cursor->length = (cursor->generic.piece != NULL) ? total : cursor->length;
     }
 }
@@ -486,42 +582,60 @@ char *cw_dt_piece_place(const struct cw_dt_cursor *cursor, size_t length)
     return (piece != NULL && length <= piece->capacity - piece->end) ? piece->bytes + piece->end : NULL;
 }
 
-/* The type has rejected a piece because its end is inside an item of its data: passes these bytes again, together with
- * all others of the message. */
-static CW_COLD ucs_status_t stop_nowhere(struct cw_dt_cursor *cursor, size_t offset, const char *src, size_t length)
+/* Gathers the rest of the message from `offset` on, of which `length` bytes arrived, before it is unpacked: this cannot
+ * stop where the sender's pieces end. */
+static CW_COLD bool gather_rest(struct cw_dt_cursor *cursor, size_t offset, const char *src, size_t length)
 {
     const size_t left = cursor->length - offset;
     struct cw_dt_piece *longer = (left <= MAX_RETAINED) ? piece_new(cursor->generic.type, left) : NULL;
 
     if (longer == NULL) {
-        return UCS_ERR_MESSAGE_TRUNCATED;
+        return false;
     }
     cw_bytes_copy_any(longer->bytes, src, length);
     longer->end = length;
     piece_free(cursor->generic.piece);
     cursor->generic.piece = longer;
-    return UCS_OK;
+    cursor->pieces = (offset == 0) ? CW_DT_LONG : CW_DT_ELEMENTS;
+    return true;
 }
 
 static ucs_status_t unpack_at(struct cw_dt_cursor *cursor, size_t offset, const char *src, size_t length)
 {
-    ucs_status_t status = cursor->generic.type->ops.unpack(cursor->generic.state, offset, src, length);
+    const ucp_generic_dt_ops_t *ops = &cursor->generic.type->ops;
+    const uint64_t start = cost_start(cursor);
+    const ucs_status_t status = ops->unpack(cursor->generic.state, offset, src, length);
 
-    return (cw_unlikely(status == UCS_ERR_MESSAGE_TRUNCATED) && cursor->generic.piece != NULL &&
-            offset + length < cursor->length)
-               ? stop_nowhere(cursor, offset, src, length)
-               : status;
+    if (status == UCS_OK) {
+        note_cost(cursor, start, length);
+    }
+    if (cw_unlikely(status == UCS_ERR_MESSAGE_TRUNCATED) && cursor->generic.piece != NULL &&
+        offset + length < cursor->length && gather_rest(cursor, offset, src, length)) {
+        return UCS_OK; /* the type cannot stop there, and gets the same bytes again */
+    }
+    return status;
+}
+
+/* Whether the first `length` bytes of a piece, with which a packet ends, are a piece that ends inside an element. */
+static bool ends_inside(const struct cw_dt_cursor *cursor, size_t length)
+{
+    return cursor->pieces == CW_DT_INSIDE && length <= cursor->piece_length &&
+           length >= cursor->piece_length - CW_DT_ITEM;
 }
 
 static ucs_status_t unpack_generic(struct cw_dt_cursor *cursor, const char *src, size_t length)
 {
     struct cw_dt_piece *piece = cursor->generic.piece;
-    const size_t end = cursor->offset + length;
+    const size_t begin = cursor->offset, end = begin + length;
     ucs_status_t status = UCS_OK;
     size_t part;
 
-    if (piece == NULL || (piece->end == 0 && (length % cursor->piece_length == 0 || end == cursor->length))) {
-        return unpack_at(cursor, cursor->offset, src, length);
+    if (piece == NULL || (piece->end == 0 && (length % cursor->piece_length == 0 || end == cursor->length ||
+                                              ends_inside(cursor, length)))) {
+        return unpack_at(cursor, begin, src, length);
+    }
+    if (cursor->pieces == CW_DT_INSIDE && length > piece->capacity - piece->end) { /* the sender's end elsewhere */
+        (void)gather_rest(cursor, begin - piece->end, piece->bytes, piece->end);
     }
     for (; length > 0 && status == UCS_OK; src += part, length -= part) {
         piece = cursor->generic.piece;
@@ -531,7 +645,8 @@ static ucs_status_t unpack_generic(struct cw_dt_cursor *cursor, const char *src,
             cw_bytes_copy_any(piece->bytes + piece->end, src, part);
         }
         piece->end += part;
-        if (piece->end == piece->capacity || end - length + part == cursor->length) {
+        if (piece->end == piece->capacity || end - length + part == cursor->length ||
+            (part == length && ends_inside(cursor, piece->end))) {
             const size_t whole = piece->end;
 
             piece->end = 0;
@@ -647,7 +762,10 @@ ucs_status_t cw_dt_create_generic(const ucp_generic_dt_ops_t *ops, void *context
     if (type == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    *type = (struct cw_dt_generic){.ops = *ops, .context = context, .holds = 1};
+    *type = (struct cw_dt_generic){.ops = *ops,
+                                   .context = context,
+                                   .holds = 1,
+                                   .cost = {[CW_DT_LONG].ns = CW_COST_UNKNOWN, [CW_DT_INSIDE].ns = CW_COST_UNKNOWN}};
     *datatype_p = (ucp_datatype_t)(uintptr_t)type | UCP_DATATYPE_GENERIC;
     return UCS_OK; /* cppcheck-suppress memleak ; the pointer leaves inside the datatype's bits */
 }

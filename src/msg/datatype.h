@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "base/cost.h"
 #include "base/nt_copy.h"
 #include "mem/copy.h"
 #include "ucp/api/ucp.h"
@@ -28,6 +29,9 @@ struct cw_dt_staging {
     ucs_status_t (*unpack)(struct cw_staging *staging, size_t offset, const char *src, size_t length);
     void (*end)(struct cw_staging *staging);
 };
+
+/* The pieces of a generic type. CW_DT_LONG: elements of many pieces, each sent as one nevertheless. */
+enum cw_dt_pieces { CW_DT_ELEMENTS, CW_DT_LONG, CW_DT_INSIDE };
 
 struct cw_dt_cursor {
     size_t length;                /* total bytes: of the message to send, or the capacity of a receive */
@@ -51,9 +55,12 @@ struct cw_dt_cursor {
     };
     uint8_t class_id;             /* ucp_dt_type, CW_DT_DEVICE or CW_DT_STAGED; for the last two also: */
     uint8_t memory_type;          /* ucs_memory_type_t of its bytes, */
-    uint8_t layout;               /* and the class of its layout, contiguous or iov */
+    union {
+        uint8_t layout;           /* and the class of its layout, contiguous or iov */
+        uint8_t pieces;           /* generic: enum cw_dt_pieces */
+    };
     uint8_t owns_iov;             /* CW_DT_OWNS, CW_DT_NOTES */
-    uint32_t piece_length;        /* generic: whole elements, CW_DT_PIECE or more */
+    uint32_t piece_length;        /* generic: of a piece; CW_DT_INSIDE: at most */
 };
 
 /* The structure whose address is the handle of a generic datatype. */
@@ -62,6 +69,8 @@ struct cw_dt_generic {
     void *context;
     uint32_t holds; /* references, atomic: the program's until it destroys the type, and those of cursors, of any
                        thread */
+    struct cw_cost cost[CW_DT_INSIDE + 1]; /* of packing and unpacking, by enum cw_dt_pieces */
+    uint32_t long_messages; /* sent, not CW_DT_ELEMENTS; atomic */
 };
 
 /* Class of memory that is not host memory: a datatype inside the library, which exists during one call. */
@@ -142,14 +151,22 @@ size_t cw_dt_pack(struct cw_dt_cursor *cursor, void *dest, size_t max);
 size_t cw_dt_pack_nt(struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, void *dest, size_t max);
 
 /* A generic type is called for at least this many bytes, except at the end of a message and where the type stops by
- * itself: types of MPI libraries are slow to seek to an arbitrary position in their data. Calls end between elements,
- * unless these are very long. Bytes of shorter packets pass through a buffer of this length; without memory each packet
- * is packed or unpacked by itself. A type that returns UCS_ERR_MESSAGE_TRUNCATED for a piece before the end cannot stop
- * there (structures of MPICH): it gets the same bytes again with all that follow, up to a limit. */
+ * itself: types of MPI libraries are slow to seek to an arbitrary position in their data. Calls end between elements.
+ * If these are long, and seeking is not slow, calls are for CW_DT_LEAST_INSIDE bytes or more, and at most CW_DT_ITEM
+ * more, where the type stops by itself: the sender ends a packet there, and the receiver's type is called for the same
+ * bytes. Bytes of shorter packets pass through a buffer; without memory each packet is packed or unpacked by itself. A
+ * type that returns UCS_ERR_MESSAGE_TRUNCATED for a piece before the end cannot stop there (structures of MPICH): it
+ * gets the same bytes again with all that follow, up to a limit. */
 #define CW_DT_PIECE ((size_t)64 << 10)
+#define CW_DT_ITEM  64u
+/* No number of packets of a sender with other pieces has this length. */
+#define CW_DT_LEAST_INSIDE ((size_t)34 << 10)
 
-/* The number of bytes that cw_dt_pack should put into the next packet if packets may be as long as CW_DT_PIECE: then
- * the type writes directly to the packet. Generic types only. */
+/* As cw_dt_pack_nt, but also fewer at the end of a piece of a generic type. */
+size_t cw_dt_pack_next(struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, void *dest, size_t max);
+
+/* The number of bytes that cw_dt_pack_next should put into the next packet if packets may be as long as CW_DT_PIECE:
+ * then the type writes directly to the packet. Generic types only. */
 size_t cw_dt_to_piece_end(const struct cw_dt_cursor *cursor);
 
 /* Packs the next piece of a generic type, unless bytes of the last one are left, and returns the next bytes, at most

@@ -185,10 +185,13 @@ static inline void cw_send_drop_mem(struct cw_send *send)
  * takes a whole piece of a generic type. */
 static inline size_t cw_send_piece(const struct cw_send *send, const struct cw_conn *conn, size_t header)
 {
-    const size_t left = send->cursor.length - send->cursor.offset + header;
+    size_t left = send->cursor.length - send->cursor.offset + header;
 
-    if (send->cursor.class_id == UCP_DATATYPE_GENERIC && conn->max_whole >= send->cursor.piece_length + header) {
-        return cw_dt_to_piece_end(&send->cursor) + header;
+    if (send->cursor.class_id == UCP_DATATYPE_GENERIC) {
+        left = cw_dt_to_piece_end(&send->cursor) + header;
+        if (conn->max_whole >= send->cursor.piece_length + header) {
+            return left;
+        }
     }
     return (left < cw_conn_max_piece(conn)) ? left : cw_conn_max_piece(conn);
 }

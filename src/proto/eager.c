@@ -182,7 +182,7 @@ static size_t pack_next(void *dest, size_t max, void *arg)
 
     memcpy(dest, &header, sizeof(header));
     return sizeof(header) +
-           cw_dt_pack_nt(&send->cursor, cw_send_nt(send), (char *)dest + sizeof(header), max - sizeof(header));
+           cw_dt_pack_next(&send->cursor, cw_send_nt(send), (char *)dest + sizeof(header), max - sizeof(header));
 }
 
 static ucs_status_t send_registered(struct cw_request *request, uint8_t id, const void *header, size_t header_length)

@@ -19,6 +19,9 @@
 #define TURN_BYTES   (256u << 10)
 #define TURN_PACKETS (TURN_BYTES / CW_EP_PIECE_BYTES)
 
+/* Of a generic type whose pieces end inside elements, in a packet. */
+#define PACKED_INSIDE (CW_DT_LEAST_INSIDE + CW_DT_ITEM)
+
 /* An announcement: headers, then the memory for devices. */
 struct announcement {
     const struct cw_send *send;
@@ -99,8 +102,8 @@ static size_t pack_data(void *dest, size_t max, void *arg)
     const struct cw_wire_rndv_data header = data_header(send);
 
     memcpy(dest, &header, sizeof(header));
-    return sizeof(header) + cw_dt_pack_nt(&send->cursor, cw_send_nt(send), (char *)dest + sizeof(header),
-                                           max - sizeof(header));
+    return sizeof(header) + cw_dt_pack_next(&send->cursor, cw_send_nt(send), (char *)dest + sizeof(header),
+                                            max - sizeof(header));
 }
 
 /* Sends the next piece directly from the user's memory. */
@@ -140,8 +143,13 @@ static ucs_status_t send_piece_packed(struct cw_request *request)
     const struct cw_limits *limits = &request->ep->conn->iface->limits;
     const struct cw_wire_rndv_data header = data_header(send);
     const int placed = send->rndv.piece > limits->max_bcopy;
-    const size_t max = placed ? cw_smaller(send->rndv.piece, limits->max_placed) : CW_DT_PIECE / 2;
+    size_t max = CW_DT_PIECE / 2;
 
+    if (placed) {
+        max = cw_smaller(send->rndv.piece, limits->max_placed);
+    } else if (send->cursor.pieces == CW_DT_INSIDE) {
+        max = PACKED_INSIDE;
+    }
     return cw_send_packed(request, CW_PACKET_RNDV_DATA, &header, sizeof(header), max,
                           placed ? CW_SEND_IN_PLACE : CW_SEND_ZCOPY);
 }
@@ -163,7 +171,7 @@ static ucs_status_t send_piece(struct cw_request *request)
         }
     }
     if (send->cursor.class_id == UCP_DATATYPE_GENERIC && cw_lane_sends_in_place(conn) &&
-        limits->max_zcopy > CW_DT_PIECE / 2 + sizeof(struct cw_wire_rndv_data)) {
+        limits->max_zcopy >= PACKED_INSIDE + sizeof(struct cw_wire_rndv_data)) {
         status = send_piece_packed(request);
         if (status != UCS_ERR_NO_MEMORY) {
             return status;

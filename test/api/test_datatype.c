@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum kind { CONTIG, IOV, GENERIC, KINDS };
-enum { PIECE = 64 << 10 };
+enum { PIECE = 64 << 10, PART = 34 << 10 /* of a long element */ };
 
 static const size_t sizes[] = {0, 1, 8, 48, 49, 100, 1000, 8192, 9000, 70000, 1000003};
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]), ENTRIES = 300 };
@@ -23,6 +23,7 @@ struct striped {
     size_t moved;
     size_t least;          /* the shortest move that was asked for and does not reach the end */
     size_t item;           /* it stops at multiples of this only, as types of MPICH do; 0: anywhere */
+    size_t element;        /* not 0: all of the data is one element of this length */
 };
 
 struct stripe_state {
@@ -38,6 +39,10 @@ static void *start(void *context, void *buffer, size_t count)
     struct stripe_state *state = calloc(1, sizeof(*state));
 
     *state = (struct stripe_state){.type = context, .buffer = buffer, .length = count};
+    if (state->type->element > 0) {
+        assert_int_equal(count, 1);
+        state->length = state->type->element;
+    }
     state->type->starts++;
     return state;
 }
@@ -218,7 +223,10 @@ static void *layout_buffer(struct layout *layout)
 
 static size_t layout_count(const struct layout *layout)
 {
-    return layout->kind == IOV ? layout->entries : layout->length;
+    if (layout->kind == IOV) {
+        return layout->entries;
+    }
+    return layout->kind == GENERIC && layout->type.element > 0 ? 1 : layout->length;
 }
 
 static void layout_send(struct layout *layout, struct cw_pair *pair, struct cw_op *op, ucp_tag_t tag)
@@ -338,6 +346,43 @@ API_TEST(test_dt8_long_messages_in_pieces)
             transfer_items(pair, GENERIC, GENERIC, lengths[i], variant, 0, 21);
             transfer_items(pair, CONTIG, GENERIC, lengths[i], variant, 0, 21);
         }
+    }
+    cw_pair_close(pair);
+}
+
+/* Types whose elements are long: pieces may end inside of them, where the sender's type stops. */
+API_TEST(test_dt8_long_elements_in_pieces)
+{
+    static const size_t lengths[] = {262144, 1000003, (5u << 20) + 1};
+    static const size_t items[] = {0, 21, 64};
+    struct layout out, in;
+
+    cw_test_skip_reference("its pieces are as long as its fragments");
+    cw_pair_open(pair, NULL);
+    for (int i = 0; i < 9; i++) {
+        layout_new(&out, GENERIC, lengths[i % 3], i);
+        layout_new(&in, i < 6 ? GENERIC : CONTIG, lengths[i % 3], i + 1);
+        out.type.element = in.type.element = lengths[i % 3];
+        out.type.item = in.type.item = items[i % 2 + i % 3 / 2];
+        for (int n = 0; n < 10; n++) { /* both ways of a sender */
+            struct cw_op send = {0}, recv = {0};
+
+            layout_fill(&out, n);
+            in.type.moved = out.type.moved = 0;
+            layout_recv(&in, pair, &recv, 1);
+            layout_send(&out, pair, &send, 1);
+            assert_int_equal(cw_op_wait(pair, &recv, "receive"), UCS_OK);
+            assert_int_equal(cw_op_wait(pair, &send, "send"), UCS_OK);
+            layout_check(&in, lengths[i % 3], n);
+            assert_true(out.type.ascending && out.type.moved == lengths[i % 3]);
+            assert_true(in.kind != GENERIC || (in.type.ascending && in.type.moved == lengths[i % 3]));
+            assert_true(out.type.item > 0 || out.type.least >= PART);
+            assert_true(in.kind != GENERIC || in.type.item > 0 || in.type.least >= PART);
+        }
+        check_generic(&out);
+        check_generic(&in);
+        layout_free(&out);
+        layout_free(&in);
     }
     cw_pair_close(pair);
 }

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "runner.h"
 #include "msg/datatype.h"
@@ -43,6 +44,8 @@ struct backwards {
     size_t count;
     size_t item;                /* it stops at multiples of this only; 0: anywhere */
     size_t least_pack, least_unpack; /* the shortest calls that do not reach the end */
+    unsigned refusals;          /* unpacks of bytes at whose end it cannot stop */
+    unsigned slow_whole, slow_inside; /* milliseconds that a call takes for all of the data, and for less */
 };
 
 static struct backwards type_state;
@@ -74,6 +77,16 @@ static size_t type_packed_size(void *state)
     return ((struct backwards *)state)->length;
 }
 
+static void take_time(const struct backwards *type, size_t length)
+{
+    const unsigned ms = (length == type->length) ? type->slow_whole : type->slow_inside;
+    const struct timespec time = {.tv_nsec = (long)ms * 1000000};
+
+    if (ms > 0) {
+        (void)nanosleep(&time, NULL);
+    }
+}
+
 static size_t type_pack(void *state, size_t offset, void *dest, size_t max)
 {
     struct backwards *type = state;
@@ -81,6 +94,7 @@ static size_t type_pack(void *state, size_t offset, void *dest, size_t max)
     size_t i;
 
     type->packs++;
+    take_time(type, max);
     assert_int_equal(offset, type->expected_offset);
     assert_true(max > 0 && offset + max <= type->length);
     if (offset + max < type->length && max < type->least_pack) {
@@ -112,12 +126,14 @@ static ucs_status_t type_unpack(void *state, size_t offset, const void *src, siz
     size_t i;
 
     type->unpacks++;
+    take_time(type, length);
     assert_int_equal(offset, type->expected_offset);
     assert_true(length > 0 && offset + length <= type->length);
     if (offset + length < type->length && length < type->least_unpack) {
         type->least_unpack = length;
     }
     if (type->item > 0 && offset + length < type->length && length % type->item > 0) {
+        type->refusals++;
         return UCS_ERR_MESSAGE_TRUNCATED;
     }
     type->expected_offset += length;
@@ -566,6 +582,135 @@ TEST_WITH(long_messages_move_in_pieces, set_up, tear_down)
         }
     }
     free(from);
+    free(wire);
+    free(to);
+}
+
+/* Sends one element in packets as the library does, with no more than `packet` bytes in each unless one takes a whole
+ * piece (0). Returns their number. */
+static unsigned send_element(char *from, char *wire, size_t length, size_t packet, size_t *lengths)
+{
+    struct cw_dt_cursor cursor;
+    unsigned count = 0;
+    size_t part;
+
+    assert_int_equal(cw_dt_start(&cursor, generic, from, 1, CW_DT_SEND), UCS_OK);
+    while (cursor.offset < length) {
+        part = cw_dt_to_piece_end(&cursor);
+        part = (packet > 0 && packet < part) ? packet : part;
+        lengths[count] = cw_dt_pack_next(&cursor, NULL, wire + cursor.offset, part);
+        assert_in_range(lengths[count], 1, part);
+        count++;
+    }
+    assert_int_equal(cursor.offset, length);
+    cw_dt_finish(&cursor);
+    return count;
+}
+
+static void receive_element(char *to, const char *wire, size_t length, const size_t *lengths, unsigned count)
+{
+    struct cw_dt_cursor cursor;
+    unsigned i;
+
+    assert_int_equal(cw_dt_start(&cursor, generic, to, 1, CW_DT_RECV), UCS_OK);
+    cw_dt_gather(&cursor, length);
+    for (i = 0; i < count; i++) {
+        assert_int_equal(cw_dt_unpack(&cursor, wire + cursor.offset, lengths[i]), UCS_OK);
+    }
+    assert_int_equal(cursor.offset, length);
+    cw_dt_finish(&cursor);
+}
+
+/* Sends an element; whether it was packed as a whole. It is unpacked as it was packed, and never where it cannot
+ * stop. */
+static bool is_sent_whole(char *from, char *to, size_t length, size_t packet)
+{
+    char *wire = calloc(1, length);
+    size_t *lengths = calloc(length / 500 + 1, sizeof(*lengths)), byte;
+    unsigned count, packs;
+
+    type_state.packs = type_state.unpacks = type_state.refusals = 0;
+    type_state.least_pack = type_state.least_unpack = SIZE_MAX;
+    for (byte = 0; byte < length; byte += 97) {
+        from[byte] = (char)next_random();
+    }
+    count = send_element(from, wire, length, packet, lengths);
+    packs = type_state.packs;
+    receive_element(to, wire, length, lengths, count);
+    assert_memory_equal(to, from, length);
+    assert_int_equal(type_state.refusals, 0);
+    assert_int_equal(type_state.unpacks == 1, packs == 1);
+    assert_true(type_state.item > 1 || type_state.least_pack >= CW_DT_LEAST_INSIDE);
+    assert_true(type_state.least_unpack >= CW_DT_LEAST_INSIDE);
+    free(lengths);
+    free(wire);
+    return packs == 1;
+}
+
+static void begin_elements(size_t length, size_t item)
+{
+    cw_dt_destroy(generic);
+    type_state = (struct backwards){
+        .pack_stops_at = SIZE_MAX, .unpack_fails_at = SIZE_MAX, .length = length, .item = item};
+    assert_int_equal(cw_dt_create_generic(&ops, &type_state, &generic), UCS_OK);
+}
+
+/* A long element goes as a whole, or in pieces that end where its type can stop. Both are tried, then the better one is
+ * used, and the other one again now and then. */
+TEST_WITH(long_elements_go_the_better_way, set_up, tear_down)
+{
+    static const size_t packets[] = {0, 1000, 8240, 16400, CW_DT_PIECE / 2};
+    static const size_t items[] = {0, 8, 21, 64};
+    const size_t lengths[] = {300007, 1 << 20, 5000003};
+    char *from = malloc(lengths[2]), *to = malloc(lengths[2]);
+    unsigned i, k, n;
+
+    for (i = 0; i < 5; i++) {
+        for (k = 0; k < 4; k++) {
+            begin_elements(lengths[k % 3], items[k]);
+            for (n = 0; n < 8; n++) {
+                assert_int_equal(is_sent_whole(from, to, lengths[k % 3], packets[i]), n % 2 == 0);
+            }
+        }
+    }
+    begin_elements(lengths[0], 21);
+    type_state.slow_inside = 4;
+    for (n = 0; n < 100; n++) {
+        assert_true(is_sent_whole(from, to, lengths[0], 8240) == (n < 8 ? n % 2 == 0 : n % 32 != 0));
+    }
+    begin_elements(lengths[0], 21);
+    type_state.slow_whole = 8;
+    for (n = 0; n < 100; n++) {
+        assert_true(is_sent_whole(from, to, lengths[0], 8240) == (n < 8 ? n % 2 == 0 : n % 32 == 0));
+    }
+    free(from);
+    free(to);
+}
+
+/* Packets of a sender with other pieces: the element is unpacked as a whole, or after a refusal. */
+TEST_WITH(long_elements_arrive_in_any_packets, set_up, tear_down)
+{
+    static const size_t packets[] = {1000, 4096, 8192, 16384, CW_DT_PIECE, CW_DT_LEAST_INSIDE, 200000};
+    const size_t length = 500003;
+    char *wire = malloc(length), *to = malloc(length);
+    size_t lengths[501], left, i;
+    unsigned count;
+
+    for (i = 0; i < length; i++) {
+        wire[i] = (char)next_random();
+    }
+    for (i = 0; i < sizeof(packets) / sizeof(packets[0]); i++) {
+        begin_elements(length, 21);
+        for (count = 0, left = length; left > 0; left -= lengths[count++]) {
+            lengths[count] = (left < packets[i]) ? left : packets[i];
+        }
+        receive_element(to, wire, length, lengths, count);
+        assert_int_equal(type_state.refusals, packets[i] == CW_DT_LEAST_INSIDE);
+        assert_int_equal(type_state.unpacks, 1 + type_state.refusals);
+        for (left = 0; left < length; left++) {
+            assert_int_equal(to[length - 1 - left], wire[left]);
+        }
+    }
     free(wire);
     free(to);
 }
