@@ -112,7 +112,7 @@ struct shm_conn {
     struct cw_list link;            /* iface->others unless OPEN */
     void *memory;                   /* begins with struct shm_shared */
     size_t memory_size;
-    uint32_t hello_length;          /* WAITING: length of the hello to send */
+    uint32_t hello_length;          /* WAITING */
     struct cw_peer_process peer;    /* pid 0 until it is proved */
     uint64_t peer_target;           /* the word in the peer's process that this side may write */
     uint64_t deadline_ns;           /* of a HANDSHAKE */
@@ -135,7 +135,7 @@ struct shm_conn {
     uint64_t checked_ticks;         /* when one of them was checked last */
     uint32_t checked_revocations;   /* the peer's `revocations` before they were checked */
     uint8_t peer_counts;            /* the peer counts its `revocations` */
-    char hello[];                   /* CW_HELLO_MAX bytes in a dialled connection */
+    char *hello;                    /* WAITING: to send, allocated */
 };
 
 struct shm_iface {
@@ -218,8 +218,8 @@ static inline struct shm_iface *shm_iface_of(const struct cw_conn *conn)
 }
 
 /* shm_conn.c */
-/* Allocates a connection that is not open and has no socket, with `hello_space` bytes of `hello`. NULL: no memory. */
-struct shm_conn *cw_shm_conn_new(struct shm_iface *iface, size_t hello_space, enum shm_conn_state state);
+/* Allocates a connection that is not open and has no socket. NULL: no memory. */
+struct shm_conn *cw_shm_conn_new(struct shm_iface *iface, enum shm_conn_state state);
 /* Sets up tx and rx in conn->memory. `dialler`: which of the two rings this side fills. */
 void cw_shm_lay_out(struct shm_conn *conn, uint32_t first_bytes, uint32_t ring_bytes, int dialler);
 /* Adds the connection to those that progress polls. UCS_ERR_NO_MEMORY. */

@@ -201,7 +201,7 @@ static unsigned accept_one(struct shm_iface *iface, int fd)
     if (iface->num_handshake >= SHM_MAX_HANDSHAKES) {
         drop_oldest_handshake(iface);
     }
-    conn = cw_shm_conn_new(iface, 0, SHM_CONN_HANDSHAKE);
+    conn = cw_shm_conn_new(iface, SHM_CONN_HANDSHAKE);
     if (conn == NULL) {
         cw_fd_close(fd);
         return 0;

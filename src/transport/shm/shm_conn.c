@@ -41,10 +41,9 @@ void cw_shm_lay_out(struct shm_conn *conn, uint32_t first_bytes, uint32_t ring_b
     cw_shm_trim_begin(conn);
 }
 
-struct shm_conn *cw_shm_conn_new(struct shm_iface *iface, size_t hello_space, enum shm_conn_state state)
+struct shm_conn *cw_shm_conn_new(struct shm_iface *iface, enum shm_conn_state state)
 {
-    size_t size = (sizeof(struct shm_conn) + hello_space + CW_CACHE_LINE - 1) & ~(size_t)(CW_CACHE_LINE - 1);
-    struct shm_conn *conn = malloc(size);
+    struct shm_conn *conn = malloc(sizeof(*conn));
 
     if (conn != NULL) {
         *conn = (struct shm_conn){.super = {.iface = &iface->super},
@@ -165,6 +164,7 @@ void cw_shm_dispose(struct shm_conn *conn)
     if (conn->memory != NULL) {
         cw_segment_unmap(conn->memory, conn->memory_size);
     }
+    free(conn->hello);
     free(conn->super.end);
     free(conn);
 }

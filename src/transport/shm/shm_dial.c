@@ -5,6 +5,7 @@
  */
 #include "transport/shm/shm.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -15,11 +16,12 @@
 #define DELAY_MIN_NS UINT64_C(1000000)
 #define DELAY_MAX_NS UINT64_C(64000000)
 
-static ucs_status_t send_hello(struct shm_iface *iface, struct shm_conn *conn, int memory_fd)
+static ucs_status_t send_hello(struct shm_iface *iface, struct shm_conn *conn, int memory_fd, const void *hello,
+                               size_t hello_length)
 {
     char message[sizeof(struct shm_handshake) + CW_HELLO_MAX];
     struct shm_handshake handshake = {.version = SHM_VERSION,
-                               .hello_length = (uint16_t)conn->hello_length,
+                               .hello_length = (uint16_t)hello_length,
                                .first_bytes = iface->first_bytes,
                                .ring_bytes = iface->ring_bytes,
                                .memory_size = conn->memory_size,
@@ -28,12 +30,12 @@ static ucs_status_t send_hello(struct shm_iface *iface, struct shm_conn *conn, i
     memcpy(handshake.magic, SHM_MAGIC, sizeof(handshake.magic));
     cw_shm_peer_offer(conn, &handshake);
     memcpy(message, &handshake, sizeof(handshake));
-    memcpy(message + sizeof(handshake), conn->hello, conn->hello_length);
-    return cw_unix_send(conn->item.fd, message, sizeof(handshake) + conn->hello_length, memory_fd);
+    memcpy(message + sizeof(handshake), hello, hello_length);
+    return cw_unix_send(conn->item.fd, message, sizeof(handshake) + hello_length, memory_fd);
 }
 
 /* UCS_ERR_BUSY: retry later. */
-static ucs_status_t try_dial(struct shm_iface *iface, struct shm_conn *conn)
+static ucs_status_t try_dial(struct shm_iface *iface, struct shm_conn *conn, const void *hello, size_t hello_length)
 {
     ucs_status_t status;
     int memory_fd = -1;
@@ -52,7 +54,7 @@ static ucs_status_t try_dial(struct shm_iface *iface, struct shm_conn *conn)
     status = cw_segment_create(conn->memory_size, SHM_PAGE, &memory_fd, &conn->memory);
     if (status == UCS_OK) {
         cw_shm_lay_out(conn, iface->first_bytes, iface->ring_bytes, 1);
-        status = send_hello(iface, conn, memory_fd);
+        status = send_hello(iface, conn, memory_fd, hello, hello_length);
         cw_fd_close(memory_fd);
     }
     return status;
@@ -62,6 +64,23 @@ static ucs_status_t try_dial(struct shm_iface *iface, struct shm_conn *conn)
 static void dial_later(struct shm_iface *iface)
 {
     cw_poller_alarm_set(iface->poller, &iface->dial_again, cw_clock_ns() + iface->dial_delay_ns);
+}
+
+static ucs_status_t wait_for_backlog(struct shm_iface *iface, struct shm_conn *conn, const void *hello,
+                                     size_t hello_length)
+{
+    conn->hello = malloc(hello_length);
+    if (conn->hello == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    memcpy(conn->hello, hello, hello_length);
+    conn->hello_length = (uint32_t)hello_length;
+    conn->state = SHM_CONN_WAITING;
+    if (iface->num_waiting++ == 0) {
+        iface->dial_delay_ns = DELAY_MIN_NS;
+        dial_later(iface);
+    }
+    return UCS_OK;
 }
 
 ucs_status_t cw_shm_dial(struct cw_iface *super, const void *address, size_t address_length, const void *hello,
@@ -75,22 +94,17 @@ ucs_status_t cw_shm_dial(struct cw_iface *super, const void *address, size_t add
     if (!cw_shm_transport.reachable(super, address, address_length, &why) || hello_length > CW_HELLO_MAX) {
         return UCS_ERR_UNREACHABLE;
     }
-    conn = cw_shm_conn_new(iface, CW_HELLO_MAX, SHM_CONN_DIALLED);
+    conn = cw_shm_conn_new(iface, SHM_CONN_DIALLED);
     if (conn == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
     conn->super.user = user;
-    conn->hello_length = (uint32_t)hello_length;
     memcpy(&conn->token, (const char *)address + sizeof(uint64_t), sizeof(conn->token));
-    memcpy(conn->hello, hello, hello_length);
-    status = try_dial(iface, conn);
+    status = try_dial(iface, conn, hello, hello_length);
     if (status == UCS_ERR_BUSY) {
-        conn->state = SHM_CONN_WAITING;
-        if (iface->num_waiting++ == 0) {
-            iface->dial_delay_ns = DELAY_MIN_NS;
-            dial_later(iface);
-        }
-    } else if (status != UCS_OK) {
+        status = wait_for_backlog(iface, conn, hello, hello_length);
+    }
+    if (status != UCS_OK) {
         cw_shm_dispose(conn);
         return status;
     }
@@ -121,10 +135,12 @@ unsigned cw_shm_dial_waiting(struct cw_alarm *alarm)
         if (conn->state != SHM_CONN_WAITING) {
             continue;
         }
-        status = try_dial(iface, conn);
+        status = try_dial(iface, conn, conn->hello, conn->hello_length);
         if (status == UCS_ERR_BUSY) {
             break; /* the other listeners are probably busy as well */
         }
+        free(conn->hello);
+        conn->hello = NULL;
         iface->num_waiting--;
         conn->state = SHM_CONN_DIALLED;
         if (status != UCS_OK) {
