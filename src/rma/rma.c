@@ -232,12 +232,15 @@ static ucs_status_ptr_t enqueue(struct cw_request *request, ucs_status_t why, uc
 /* An operation that follows another send without progress in between leaves with it (docs/why/tcp-rate.md), if it may
  * complete in progress: an operation with payload is passed to the transport at once; one that only sends a request to
  * the target waits in the queue. */
-static ucs_status_t first_attempt(struct cw_request *request, enum cw_rma_haste haste)
+static ucs_status_t first_attempt(struct cw_request *request, enum cw_rma_haste haste, bool overtakes)
 {
     struct ucp_ep *ep = request->ep;
     const int ready = cw_ep_ready(ep);
     ucs_status_t status;
 
+    if (ep->state == CW_EP_OPEN && !ready && overtakes) {
+        return request->send(request); /* packets that wait for space do not delay copies */
+    }
     if (!ready && !cw_ep_gathers(ep)) {
         return (ep->state != CW_EP_OPEN && cw_cma_is_ready(ep)) ? request->send(request) : CW_AGAIN;
     }
@@ -280,7 +283,8 @@ ucs_status_ptr_t cw_rma_post(struct cw_request *request, uint32_t attr_mask, enu
     if (cw_unlikely(rma->no_packets)) { /* so that a refused operation completes in progress */
         return enqueue(request, CW_LATER, keep);
     }
-    status = first_attempt(request, (attr_mask & UCP_OP_ATTR_FLAG_FAST_CMPL) ? CW_RMA_AT_ONCE : haste);
+    status = first_attempt(request, (attr_mask & UCP_OP_ATTR_FLAG_FAST_CMPL) ? CW_RMA_AT_ONCE : haste,
+                           overtakes);
     if (request->flags & CW_REQUEST_HANDED_OVER) {
         cw_ep_queue(ep, request);
         return cw_request_handle(request);
