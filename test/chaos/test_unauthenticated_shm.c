@@ -135,6 +135,7 @@ static struct cw_hostile_conn *open_conn_with(struct first first)
     const int memory = new_memory(size, SEALS);
     struct shm_ring_control *control;
     struct shm_handshake reply;
+    struct shm_place out, in;
 
     conn.fd = dial();
     conn.memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
@@ -143,8 +144,10 @@ static struct cw_hostile_conn *open_conn_with(struct first first)
     conn.memory_fd = memory;
     control = ((struct shm_shared *)conn.memory)->rings;
     control[0].done = control[1].done = shm_position(1, 0);
-    cw_shm_tx_init(&conn.tx, shm_ring_memory(conn.memory, NUM_BYTES, 0), NUM_BYTES, NUM_BYTES, control, 1);
-    cw_shm_rx_init(&conn.rx, shm_ring_memory(conn.memory, NUM_BYTES, 1), NUM_BYTES, NUM_BYTES, control + 1, 1);
+    out = shm_place(conn.memory, NUM_BYTES, NUM_BYTES, 0);
+    in = shm_place(conn.memory, NUM_BYTES, NUM_BYTES, 1);
+    cw_shm_tx_init(&conn.tx, &out, 1);
+    cw_shm_rx_init(&conn.rx, &in, 1);
     cw_server_until(has_reply, &conn.fd);
     cw_check(recv(conn.fd, &reply, sizeof(reply), 0) == sizeof(reply) && reply.accepted);
     return &conn;
@@ -462,32 +465,44 @@ CHILD_TEST(test_packets)
 
 /* ---- the ring ---- */
 
+/* Opens a connection whose next record to the server is the first of a lap in the head, or in the ring. */
+static struct cw_hostile_conn *open_conn_in(int ring)
+{
+    struct cw_hostile_conn *conn = open_conn();
+
+    cw_check(!ring || cw_shm_tx_turn(&conn->tx, 8));
+    return conn;
+}
+
 CHILD_TEST(test_control_words)
 {
     static const uint32_t lengths[] = {NUM_BYTES - 1, NUM_BYTES + 1, 2 * NUM_BYTES, 0x7fffffff, 0x80000000, 0xffffffff};
     struct cw_hostile_conn *conn;
     size_t i, line;
+    int ring;
 
     cw_hostile_begin();
-    for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
-        cw_log_mark();
-        conn = open_conn();
-        __atomic_store_n(&conn->tx.base->word,
-                         shm_stamp(1) + ((uint64_t)lengths[i] << 16) + (CW_PACKET_TAG_EAGER << 8) + 1,
-                         __ATOMIC_RELEASE);
+    for (ring = 0; ring < 2; ring++) {
+        for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]) - !ring; i++) { /* the head may end at its beginning */
+            cw_log_mark();
+            conn = open_conn_in(ring);
+            __atomic_store_n(&conn->tx.base->word,
+                             conn->tx.fast.stamp + ((uint64_t)lengths[i] << 16) + (CW_PACKET_TAG_EAGER << 8),
+                             __ATOMIC_RELEASE);
+            cw_server_until(fd_ended, &conn->fd);
+            leave(conn);
+            cw_check_served(1);
+        }
+        cw_log_mark(); /* short packets up to the end and beyond */
+        conn = open_conn_in(ring);
+        for (line = (ring ? NUM_BYTES : SHM_HEAD_BYTES) / SHM_LINE + 1; line > 0; line--) {
+            __atomic_store_n(&conn->tx.base[line - 1].word,
+                             conn->tx.fast.stamp + (8 << 16) + (CW_PACKET_CREDIT << 8), __ATOMIC_RELEASE);
+        }
         cw_server_until(fd_ended, &conn->fd);
         leave(conn);
         cw_check_served(1);
     }
-    cw_log_mark(); /* short packets up to the end of the ring and beyond */
-    conn = open_conn();
-    for (line = NUM_BYTES / SHM_LINE + 1; line > 0; line--) {
-        __atomic_store_n(&conn->tx.base[line - 1].word, shm_stamp(1) + (8 << 16) + (CW_PACKET_CREDIT << 8) + 1,
-                         __ATOMIC_RELEASE);
-    }
-    cw_server_until(fd_ended, &conn->fd);
-    leave(conn);
-    cw_check_served(1);
     cw_hostile_end();
 }
 

@@ -21,7 +21,11 @@
  *              if it is of this lap
  *      PUBLISH word of p = lap (release)
  *
- * Variants, each of which must fail: -DNO_CLEAR, -DLATE_CLEAR, -DRELAXED_PUBLISH, -DRELAXED_READ, -DRELAXED_POSITION.
+ * With -DHEAD=n the first lap has n lines in another place. It may end at any time, and the second lap has all lines of
+ * the ring while the first one is unread.
+ *
+ * Variants, each of which must fail: -DNO_CLEAR, -DLATE_CLEAR, -DRELAXED_PUBLISH, -DRELAXED_READ, -DRELAXED_POSITION;
+ * with a head, -DSTILL_APART: later laps ignore what is unread of the lap before, too.
  */
 #ifndef LINES
 #define LINES 5
@@ -30,12 +34,16 @@
 #define RECORDS 7
 #endif
 
+#ifndef HEAD
+#define HEAD 0
+#endif
+
 #define WRAP 3                  /* what a word says beside its lap: lines of the record, or that the lap ends */
 
-/* Memory: of each line, the lap and kind of its first word, and the payload. */
-byte lap[LINES];
-byte kind[LINES];
-byte data[LINES];
+/* Memory: of each line, the lap and kind of its first word, and the payload. First the ring, then the head. */
+byte lap[LINES + HEAD];
+byte kind[LINES + HEAD];
+byte data[LINES + HEAD];
 /* The consumer's position. */
 byte published_lap = 1;
 byte published_line;
@@ -55,10 +63,18 @@ byte published_line;
 #define IS_NEW(bits, step) (!((bits) & (step)))
 #define HAS(bits, steps)   (((bits) & (steps)) == (steps))
 
+#define IN_HEAD(now) (HEAD > 0 && (now) == 1)
+/* Where a line of lap `now` lies. */
+#define AT(now, line) ((line) + (IN_HEAD(now) -> LINES : 0))
+#ifdef STILL_APART
+#define APART(now) 1
+#else
+#define APART(now) IN_HEAD(now - 1)
+#endif
 /* Whether a record of `lines` lines has room at `line` of lap `now`, as far as told, with one line behind it. */
 #define ROOM(now, line, lines) \
-    ((published_lap == now && line + lines + 1 <= LINES) || \
-     (published_lap + 1 == now && line + lines + 1 <= published_line))
+    ((published_lap == now && line + lines + 1 <= (IN_HEAD(now) -> HEAD : LINES)) || \
+     (published_lap + 1 == now && line + lines + 1 <= (APART(now) -> LINES : published_line)))
 
 byte sizes[RECORDS + 1];        /* lines of each record, as the producer chose: the consumer checks them */
 
@@ -77,16 +93,17 @@ active proctype producer()
         /* room at the line, or behind the end of the lap. The decisions are loads that stores wait for. */
         do
         :: atomic { ROOM(now, line, size) -> break }
-        :: atomic { line > 0 && published_lap == now && size + 1 <= published_line ->
-               kind[line] = WRAP; lap[line] = now; now++; line = 0 }
+        :: atomic { IN_HEAD(now) || (line > 0 && published_lap == now && size + 1 <= published_line) ->
+               kind[AT(now, line)] = WRAP; lap[AT(now, line)] = now; now++; line = 0 }
         od;
         bits = (size == 1 -> SECOND : 0);
 #ifdef NO_CLEAR
         bits = bits | CLEAR;
 #endif
         do
-        :: atomic { IS_NEW(bits, FIRST) -> data[line] = n; bits = bits | FIRST }
-        :: atomic { IS_NEW(bits, SECOND) -> data[line + 1] = n; lap[line + 1] = now + 1; kind[line + 1] = 1;
+        :: atomic { IS_NEW(bits, FIRST) -> data[AT(now, line)] = n; bits = bits | FIRST }
+        :: atomic { IS_NEW(bits, SECOND) -> data[AT(now, line + 1)] = n; lap[AT(now, line + 1)] = now + 1;
+               kind[AT(now, line + 1)] = 1;
                bits = bits | SECOND }
 #ifdef LATE_CLEAR
         :: atomic { IS_NEW(bits, CLEAR) && HAS(bits, PUBLISH) ->
@@ -94,7 +111,7 @@ active proctype producer()
         :: atomic { IS_NEW(bits, CLEAR) ->
 #endif
                if
-               :: lap[line + size] == now -> lap[line + size] = 0; kind[line + size] = 0
+               :: lap[AT(now, line + size)] == now -> lap[AT(now, line + size)] = 0; kind[AT(now, line + size)] = 0
                :: else -> skip
                fi;
                bits = bits | CLEAR }
@@ -105,7 +122,7 @@ active proctype producer()
 #else
         :: atomic { IS_NEW(bits, PUBLISH) && HAS(bits, FIRST | SECOND | CLEAR) ->
 #endif
-               kind[line] = size; lap[line] = now; bits = bits | PUBLISH }
+               kind[AT(now, line)] = size; lap[AT(now, line)] = now; bits = bits | PUBLISH }
         :: atomic { bits == SENT -> break }
         od;
         line = line + size;
@@ -122,9 +139,9 @@ active proctype consumer()
     :: else ->
 #ifdef RELAXED_READ
         /* the loads of what is behind the word went ahead of it */
-        atomic { got = data[line]; got2 = (line + 1 < LINES -> data[line + 1] : 0) };
+        atomic { got = data[AT(now, line)]; got2 = (AT(now, line) + 1 < LINES + HEAD -> data[AT(now, line + 1)] : 0) };
 #endif
-        atomic { lap[line] == now -> size = kind[line] };
+        atomic { lap[AT(now, line)] == now -> size = kind[AT(now, line)] };
         if
         :: size == WRAP ->
             now++;
@@ -136,8 +153,8 @@ active proctype consumer()
             atomic { published_lap = now; published_line = line + size };
 #endif
 #ifndef RELAXED_READ
-            got = data[line];
-            got2 = (size == 2 -> data[line + 1] : 0);
+            got = data[AT(now, line)];
+            got2 = (size == 2 -> data[AT(now, line + 1)] : 0);
 #endif
             assert(got == n && (size == 1 || got2 == n));
             line = line + size;

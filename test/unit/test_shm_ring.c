@@ -41,11 +41,26 @@ static void ring_bell(struct cw_tx *tx)
     ring->bells++;
 }
 
-/* guard | ring | a line | guard */
-static struct ring *ring_new(uint32_t first, uint32_t most, uint32_t lap)
+static char *head_of(const struct ring *ring)
+{
+    return ring->memory + GUARD + ring->most + SHM_LINE + GUARD;
+}
+
+static struct shm_place place_of(struct ring *ring, uint32_t first, int with_head)
+{
+    return (struct shm_place){.ring = ring->memory + GUARD,
+                              .head = with_head ? head_of(ring) : NULL,
+                              .control = &ring->control,
+                              .first = first,
+                              .most = ring->most};
+}
+
+/* guard | ring | a line | guard | head | a line | guard */
+static struct ring *ring_new_with(uint32_t first, uint32_t most, uint32_t lap, int with_head)
 {
     struct ring *ring = aligned_alloc(64, (sizeof(*ring) + 63) & ~(size_t)63);
-    const size_t size = 2 * GUARD + most + SHM_LINE;
+    const size_t size = 3 * GUARD + most + SHM_HEAD_BYTES + 2 * SHM_LINE;
+    struct shm_place place;
 
     assert_non_null(ring);
     *ring = (struct ring){.most = most, .limit = first, .seed = next_random()};
@@ -53,12 +68,28 @@ static struct ring *ring_new(uint32_t first, uint32_t most, uint32_t lap)
     assert_non_null(ring->memory);
     memset(ring->memory, GUARD_BYTE, size);
     memset(ring->memory + GUARD, 0, most + SHM_LINE);
+    memset(head_of(ring), 0, SHM_HEAD_BYTES + SHM_LINE);
     ring->control.done = shm_position(lap, 0);
-    cw_shm_tx_init(&ring->tx, ring->memory + GUARD, first, most, &ring->control, lap);
-    cw_shm_rx_init(&ring->rx, ring->memory + GUARD, first, most, &ring->control, lap);
+    place = place_of(ring, first, with_head);
+    cw_shm_tx_init(&ring->tx, &place, lap);
+    cw_shm_rx_init(&ring->rx, &place, lap);
     ring->tx.fast.attention = &ring->attention;
     ring->tx.fast.bell = ring_bell;
     return ring;
+}
+
+static struct ring *ring_new(uint32_t first, uint32_t most, uint32_t lap)
+{
+    return ring_new_with(first, most, lap, 0);
+}
+
+/* Whether the bytes lie in the ring or in the head. */
+static int is_inside(const struct ring *ring, const char *bytes, size_t length)
+{
+    const char *begin = ring->memory + GUARD, *head = head_of(ring);
+
+    return (bytes >= begin && bytes + length <= begin + ring->most) ||
+           (bytes >= head && bytes + length <= head + SHM_HEAD_BYTES);
 }
 
 static void check_guards(const struct ring *ring)
@@ -68,6 +99,7 @@ static void check_guards(const struct ring *ring)
     for (i = 0; i < GUARD; i++) {
         assert_int_equal((unsigned char)ring->memory[i], GUARD_BYTE);
         assert_int_equal((unsigned char)ring->memory[GUARD + ring->most + SHM_LINE + i], GUARD_BYTE);
+        assert_int_equal((unsigned char)head_of(ring)[SHM_HEAD_BYTES + SHM_LINE + i], GUARD_BYTE);
     }
 }
 
@@ -411,9 +443,10 @@ TEST_WITH(nothing_is_put_where_no_room_is_known, random_set_up, NULL)
     ring_free(ring);
 }
 
-static void play(uint32_t first, uint32_t most, size_t max, uint64_t packets, uint32_t lap, int words)
+static void play_with(uint32_t first, uint32_t most, size_t max, uint64_t packets, uint32_t lap, int words,
+                      int with_head)
 {
-    struct ring *ring = ring_new(first, most, lap);
+    struct ring *ring = ring_new_with(first, most, lap, with_head);
     uint64_t burst, refused = 0, i;
     size_t length, promised;
     long got;
@@ -452,6 +485,12 @@ static void play(uint32_t first, uint32_t most, size_t max, uint64_t packets, ui
     receive_all(ring);
     assert_true(refused > 0);
     ring_free(ring);
+}
+
+static void play(uint32_t first, uint32_t most, size_t max, uint64_t packets, uint32_t lap, int words)
+{
+    play_with(first, most, max, packets, lap, words, 0);
+    play_with(first, most, max, packets, lap, words, 1);
 }
 
 TEST_WITH(random_traffic_arrives, random_set_up, NULL)
@@ -542,6 +581,53 @@ TEST_WITH(a_lap_grows_when_it_is_full, random_set_up, NULL)
     ring_free(ring);
 }
 
+/* The first packets lie in the head; the ring is not touched before it is full. */
+TEST_WITH(little_traffic_needs_no_ring, random_set_up, NULL)
+{
+    struct ring *ring = ring_new_with(4096, 65536, 65535, 1);
+    char *zeros = calloc(1, 65536 + SHM_LINE);
+    unsigned count;
+
+    for (count = 0; put(ring, 16); count++) {
+        if (count % 5 == 0) {
+            receive_all(ring);
+        }
+    }
+    assert_int_equal(count, 3 * 27);
+    assert_memory_equal(ring->memory + GUARD, zeros, 65536 + SHM_LINE);
+    assert_true(shm_tx_is_in_head(&ring->tx));
+    for (count = 0; push(ring, 40, 40); count++) { /* nothing is read, and a whole lap fits */
+        assert_false(shm_tx_is_in_head(&ring->tx));
+    }
+    assert_int_equal(count, 4096 / 64 - 1);
+    receive_all(ring);
+    assert_int_equal(push(ring, 300, 300), 1);
+    receive_all(ring);
+    free(zeros);
+    ring_free(ring);
+}
+
+/* What does not fit the head goes to the ring at once, which grows even if the head is unread. */
+TEST_WITH(long_packets_leave_the_head, random_set_up, NULL)
+{
+    static const size_t lengths[] = {1600, 1700, 1800, 4000, 20000};
+    struct ring *ring;
+    unsigned i, first;
+
+    for (i = 0; i < 5; i++) {
+        for (first = 0; first < 2; first++) {
+            ring = ring_new_with(4096, 65536, 1, 1);
+            ring->limit = 65536;
+            assert_int_equal(first || put(ring, 16), 1);
+            assert_int_equal(push(ring, lengths[i], lengths[i]), 1);
+            assert_int_equal(shm_tx_is_in_head(&ring->tx), first && i == 0);
+            assert_int_equal(push(ring, 100, 100), 1);
+            receive_all(ring);
+            ring_free(ring);
+        }
+    }
+}
+
 TEST_WITH(each_packet_rings, random_set_up, NULL)
 {
     struct ring *ring = ring_new(4096, 4096, 1);
@@ -580,9 +666,9 @@ static uint64_t lie(const struct ring *ring)
     }
 }
 
-TEST_WITH(a_lying_consumer_makes_nobody_write_outside, random_set_up, NULL)
+static void believe_nothing(int with_head)
 {
-    struct ring *ring = ring_new(4096, 16384, 1);
+    struct ring *ring = ring_new_with(4096, 16384, 1, with_head);
     unsigned round, sent = 0;
     size_t length;
     char *place;
@@ -596,7 +682,7 @@ TEST_WITH(a_lying_consumer_makes_nobody_write_outside, random_set_up, NULL)
         length = (round & 1) ? random_length(next_random(), 585) : next_random() % 20000;
         if (has_space(ring, length)) {
             place = shm_reserve(&ring->tx, length);
-            assert_true(place >= ring->memory + GUARD && place + length <= ring->memory + GUARD + ring->most);
+            assert_true(is_inside(ring, place, length));
             memset(place, (int)round, length);
             shm_publish(&ring->tx, length, 1);
             cw_shm_tx_fetch_ahead(&ring->tx, length);
@@ -610,6 +696,12 @@ TEST_WITH(a_lying_consumer_makes_nobody_write_outside, random_set_up, NULL)
     }
     assert_true(sent > 1000);
     ring_free(ring);
+}
+
+TEST_WITH(a_lying_consumer_makes_nobody_write_outside, random_set_up, NULL)
+{
+    believe_nothing(0);
+    believe_nothing(1);
 }
 
 /* Positions that cannot be are no room, and the truth makes up for all. */
@@ -642,10 +734,10 @@ TEST_WITH(impossible_positions_are_no_room, random_set_up, NULL)
 
 /* Noise in place of words: a consumer that checks as the transport does reads inside of the ring only, and no more than
  * a slot of an open line. */
-TEST_WITH(a_lying_producer_makes_nobody_read_outside, random_set_up, NULL)
+static void read_noise(int with_head)
 {
-    struct ring *ring = ring_new(4096, 4096, 1);
-    const char *const end = ring->memory + GUARD + ring->most;
+    struct ring *ring = ring_new_with(4096, 4096, 1, with_head);
+    const struct shm_place place = place_of(ring, 4096, with_head);
     unsigned round, seen_count = 0, behind = 0, wraps = 0;
     volatile char sum = 0;
     const char *data;
@@ -653,8 +745,8 @@ TEST_WITH(a_lying_producer_makes_nobody_read_outside, random_set_up, NULL)
     uint32_t length, lap, i;
 
     for (round = 0; round < 400000; round++) {
-        if (read_at(ring) >= ring->most) { /* here a transport ends the connection */
-            cw_shm_rx_init(&ring->rx, ring->memory + GUARD, 4096, 4096, &ring->control, ring->rx.lap);
+        if (ring->rx.fast.line >= ring->rx.end) { /* here a transport ends the connection */
+            cw_shm_rx_init(&ring->rx, &place, ring->rx.lap);
         }
         lap = ring->rx.lap;
         word = next_random();
@@ -684,11 +776,11 @@ TEST_WITH(a_lying_producer_makes_nobody_read_outside, random_set_up, NULL)
         if (length <= CW_LINE_DATA && ring->rx.fast.line < ring->rx.end) {
             behind += ring->rx.fast.slot != 0;
             data = cw_rx_pop(&ring->rx.fast, seen);
-            assert_true(data >= ring->memory + GUARD && data + length <= end);
+            assert_true(is_inside(ring, data, length));
             cw_rx_passed(&ring->rx.fast);
         } else if (length > CW_LINE_DATA && shm_is_inside(&ring->rx, length)) {
             data = shm_data(&ring->rx, length);
-            assert_true(data >= ring->memory + GUARD && data + length <= end);
+            assert_true(is_inside(ring, data, length));
             for (i = 0; i < length; i += 61) {
                 sum = (char)(sum + data[i]);
             }
@@ -703,6 +795,12 @@ TEST_WITH(a_lying_producer_makes_nobody_read_outside, random_set_up, NULL)
     assert_true(behind > 1000);
     assert_true(wraps > 100);
     ring_free(ring);
+}
+
+TEST_WITH(a_lying_producer_makes_nobody_read_outside, random_set_up, NULL)
+{
+    read_noise(0);
+    read_noise(1);
 }
 
 /* The core takes short packets without a check of the end of the ring: it stops there. */
@@ -772,7 +870,8 @@ TEST_WITH(two_threads_agree, random_set_up, NULL)
     long got;
 
     for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        race = (struct race){.ring = ring_new(kinds[i].first, kinds[i].most, 65000), .packets = kinds[i].packets,
+        race = (struct race){.ring = ring_new_with(kinds[i].first, kinds[i].most, 65000, i % 2 == 0),
+                             .packets = kinds[i].packets,
                              .max = kinds[i].max};
         race.ring->words = kinds[i].words;
         race.ring->limit = kinds[i].most;

@@ -67,16 +67,21 @@ struct shm_checked {
 
 #define SHM_CHECKED 4u
 
-/* The head of the memory. Index 0: the ring to the acceptor, and the claim pairs that the dialler allocates. */
+#define SHM_PAGE 4096u
+
+/* The beginning of the memory. Index 0: the ring to the acceptor, and the claim pairs that the dialler allocates. An
+ * idle connection uses the first page only. */
 struct shm_shared {
     struct shm_ring_control rings[2];
+    char heads[2][SHM_HEAD_BYTES];
+    char unused[2 * CW_CACHE_LINE];
     struct cw_claim_pair pairs[2][CW_CLAIM_PAIRS];
 };
 
 _Static_assert(sizeof(struct cw_claim_pair) == 2 * CW_CACHE_LINE, "layout shared with the peer");
-_Static_assert(sizeof(struct shm_shared) == (6 + 4 * CW_CLAIM_PAIRS) * CW_CACHE_LINE, "shared with the peer");
-
-#define SHM_PAGE 4096u
+_Static_assert(offsetof(struct shm_shared, heads) % (2 * CW_CACHE_LINE) == 0, "records end at even lines");
+_Static_assert(offsetof(struct shm_shared, pairs) == SHM_PAGE, "shared with the peer");
+_Static_assert(sizeof(struct shm_shared) == SHM_PAGE + 4 * CW_CLAIM_PAIRS * CW_CACHE_LINE, "shared with the peer");
 
 static inline size_t shm_whole_pages(size_t size)
 {
@@ -92,6 +97,18 @@ static inline size_t shm_memory_size(uint32_t ring_bytes)
 static inline void *shm_ring_memory(void *memory, uint32_t ring_bytes, unsigned index)
 {
     return (char *)memory + shm_whole_pages(sizeof(struct shm_shared)) + index * (size_t)ring_bytes;
+}
+
+/* The place of the ring to the acceptor (index 0) or to the dialler (1). */
+static inline struct shm_place shm_place(void *memory, uint32_t first_bytes, uint32_t ring_bytes, unsigned index)
+{
+    struct shm_shared *shared = memory;
+
+    return (struct shm_place){.ring = shm_ring_memory(memory, ring_bytes, index),
+                              .head = shared->heads[index],
+                              .control = &shared->rings[index],
+                              .first = first_bytes,
+                              .most = ring_bytes};
 }
 
 struct shm_conn {
@@ -199,7 +216,7 @@ struct shm_handshake {
 
 _Static_assert(sizeof(struct shm_handshake) == 56, "docs/WIRE.md");
 
-#define SHM_VERSION 10u
+#define SHM_VERSION 11u
 #define SHM_MAGIC   "CWS1"
 
 static inline bool shm_handshake_is_ours(const struct shm_handshake *handshake)

@@ -22,15 +22,17 @@ void cw_shm_lay_out(struct shm_conn *conn, uint32_t first_bytes, uint32_t ring_b
     struct shm_ring_control *control = shared->rings;
     const uint32_t lap = (uint32_t)(uint16_t)cw_counter_start + 1; /* a word has 16 bits for it */
     const uint32_t small = shm_iface_of(&conn->super)->small_bytes;
-    const unsigned tx = dialler ? 0 : 1, rx = 1 - tx;
+    const unsigned tx = dialler ? 0 : 1;
+    const struct shm_place out = shm_place(shared, first_bytes, ring_bytes, tx);
+    const struct shm_place in = shm_place(shared, first_bytes, ring_bytes, 1 - tx);
 
     if (dialler) { /* the peer does not have the memory yet */
         control[0].done = control[1].done = shm_position(lap, 0);
     }
     conn->is_dialler = (uint8_t)dialler;
     conn->first_bytes = first_bytes;
-    cw_shm_tx_init(&conn->tx, shm_ring_memory(shared, ring_bytes, tx), first_bytes, ring_bytes, control + tx, lap);
-    cw_shm_rx_init(&conn->rx, shm_ring_memory(shared, ring_bytes, rx), first_bytes, ring_bytes, control + rx, lap);
+    cw_shm_tx_init(&conn->tx, &out, lap);
+    cw_shm_rx_init(&conn->rx, &in, lap);
     conn->small_bytes = (small < ring_bytes) ? small : ring_bytes;
     conn->super.max_whole = shm_max_whole(conn->small_bytes);
     conn->rx.fast.conn = &conn->super;

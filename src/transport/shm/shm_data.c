@@ -92,6 +92,9 @@ static CW_COLD int find_space(struct shm_conn *conn, size_t length)
     cw_shm_tx_poll(&conn->tx);
     cw_shm_trim_later(conn);
     cw_shm_consider(conn);
+    if (shm_tx_is_in_head(&conn->tx)) {
+        (void)(shm_has_space_here(&conn->tx, length) || cw_shm_tx_turn(&conn->tx, length));
+    }
     return shm_has_space_here(&conn->tx, length) ||
            (grows_first(conn, length) && cw_shm_enlarge(conn, length)) ||
            cw_shm_tx_turn(&conn->tx, length) || cw_shm_enlarge(conn, length);

@@ -12,33 +12,42 @@
 /* Sets `stop` to the end of the lap, or to the first byte that the consumer has not read. */
 static void set_stop(struct shm_tx *tx)
 {
-    const uint32_t end = (tx->behind && tx->done < tx->bytes) ? tx->done : tx->bytes;
+    uint32_t end = shm_tx_is_in_head(tx) ? SHM_HEAD_BYTES : tx->bytes;
+
+    if (tx->behind && !tx->apart && tx->done < end) {
+        end = tx->done;
+    }
 
     tx->fast.stop = shm_line(tx->base, end - SHM_LINE);
 }
 
-void cw_shm_tx_init(struct shm_tx *tx, void *memory, uint32_t first, uint32_t most, struct shm_ring_control *control,
-                    uint32_t lap)
+void cw_shm_tx_init(struct shm_tx *tx, const struct shm_place *place, uint32_t lap)
 {
-    *tx = (struct shm_tx){.fast = {.line = memory, .fetch_from = memory, .stamp = shm_stamp(lap) + 1},
-                       .base = memory,
-                       .bytes = first,
-                       .most = most,
-                       .lap = lap,
-                       .control = control};
+    struct cw_line *base = (place->head != NULL) ? place->head : place->ring;
+
+    *tx = (struct shm_tx){.fast = {.line = base, .fetch_from = base, .stamp = shm_stamp(lap) + 1},
+                          .base = base,
+                          .ring = place->ring,
+                          .bytes = place->first,
+                          .most = place->most,
+                          .lap = lap,
+                          .control = place->control};
     cw_nt_new_memory(&tx->nt);
     set_stop(tx);
 }
 
-void cw_shm_rx_init(struct shm_rx *rx, void *memory, uint32_t first, uint32_t most, struct shm_ring_control *control,
-                    uint32_t lap)
+void cw_shm_rx_init(struct shm_rx *rx, const struct shm_place *place, uint32_t lap)
 {
-    *rx = (struct shm_rx){.fast = {.line = memory, .stamp = shm_stamp(lap)},
-                    .base = memory,
-                    .end = shm_line(memory, most),
-                    .notify_after = first / NOTIFY_PARTS,
-                    .lap = lap,
-                    .control = control};
+    struct cw_line *base = (place->head != NULL) ? place->head : place->ring;
+
+    *rx = (struct shm_rx){.fast = {.line = base, .stamp = shm_stamp(lap)},
+                          .base = base,
+                          .end = shm_line(base, (place->head != NULL) ? SHM_HEAD_BYTES : place->most),
+                          .ring = place->ring,
+                          .most = place->most,
+                          .notify_after = place->first / NOTIFY_PARTS,
+                          .lap = lap,
+                          .control = place->control};
     cw_shm_rx_notify_after(rx, rx->notify_after);
 }
 
@@ -53,7 +62,7 @@ void cw_shm_tx_poll(struct shm_tx *tx)
         tx->behind = 0;
         tx->done = done;
         set_stop(tx);
-    } else if (lap == tx->lap - 1 && done > here && done <= tx->most) {
+    } else if (lap == tx->lap - 1 && (tx->apart || (done > here && done <= tx->most))) {
         tx->behind = 1;
         tx->done = done;
         set_stop(tx);
@@ -72,19 +81,22 @@ CW_NOINLINE void cw_shm_tx_close(struct shm_tx *tx)
 CW_NOINLINE int cw_shm_tx_turn(struct shm_tx *tx, uint64_t length)
 {
     struct cw_line *line = tx->fast.line;
+    const bool in_head = shm_tx_is_in_head(tx);
 
-    if (tx->behind || shm_behind(0, length) + SHM_LINE > tx->done) {
+    if (!in_head && (tx->behind || shm_behind(0, length) + SHM_LINE > tx->done)) {
         return 0;
     }
     tx->passed += shm_offset(tx->base, line);
+    tx->base = tx->ring;
     tx->fast.line = tx->base;
     tx->fast.fetch_from = tx->base;
     tx->behind = 1;
+    tx->apart = in_head;
     set_stop(tx);
     __atomic_store_n(&line->word, tx->fast.stamp + SHM_WRAP, __ATOMIC_RELEASE); /* pairs with cw_rx_poll */
     tx->lap++;
     tx->fast.stamp = shm_stamp(tx->lap) + 1;
-    return 1;
+    return !in_head || shm_has_space_here(tx, length);
 }
 
 int cw_shm_tx_grow(struct shm_tx *tx, uint64_t length, uint32_t limit)
@@ -92,7 +104,10 @@ int cw_shm_tx_grow(struct shm_tx *tx, uint64_t length, uint32_t limit)
     const uint32_t was = tx->bytes;
 
     limit = (limit < tx->most) ? limit : tx->most;
-    if (tx->behind) {
+    if (shm_tx_is_in_head(tx)) {
+        return 0;
+    }
+    if (tx->behind && !tx->apart) {
         tx->wants_more = was < limit;
         return 0;
     }
@@ -142,9 +157,11 @@ CW_NOINLINE uint64_t cw_shm_rx_step(struct shm_rx *rx, uint64_t seen)
         cw_rx_passed(&rx->fast);
         seen = cw_rx_poll(&rx->fast);
     }
-    if (seen >= SHM_WRAP && seen < CW_LINE_LAP && rx->fast.line != rx->base) {
+    if (seen >= SHM_WRAP && seen < CW_LINE_LAP && rx->fast.line != rx->ring) {
         rx->lap++;
-        rx->fast.line = rx->base;
+        rx->base = rx->ring;
+        rx->end = shm_line(rx->ring, rx->most);
+        rx->fast.line = rx->ring;
         rx->fast.stamp = shm_stamp(rx->lap);
         rx->fast.most = 0; /* a position update is due */
        seen = cw_rx_poll(&rx->fast);

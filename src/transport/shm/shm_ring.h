@@ -9,6 +9,9 @@
  * before the producer publishes a record, it checks the word behind it and clears it; a line behind the last record is
  * always free. The producer may end a lap anywhere. A lap starts small and may grow up to the whole ring.
  *
+ * The first lap has a few lines in another place, the head, so that a connection with little traffic needs no page of
+ * the ring.
+ *
  * The consumer trusts nothing that it reads: position and lap are its own; only length and id come from the peer, and
  * they are checked. A consumer that publishes a wrong position harms itself: at worst its own unread packets are
  * overwritten.
@@ -59,14 +62,19 @@ _Static_assert(sizeof(struct shm_ring_control) == 3 * CW_CACHE_LINE, "layout sha
 /* A length that ends the lap: the next record is the first one of the next lap. */
 #define SHM_WRAP (UINT64_C(0xffffffff) << 16)
 
+/* Size of a head, without the line behind it that a consumer may read. */
+#define SHM_HEAD_BYTES (28 * SHM_LINE)
+
 struct shm_tx {
     struct cw_tx fast;
-    struct cw_line *base;
-    uint32_t bytes;                 /* current size of a lap */
+    struct cw_line *base;           /* of this lap: ring or head */
+    struct cw_line *ring;
+    uint32_t bytes;                 /* current size of a lap of the ring */
     uint32_t most;                  /* size of the ring */
     uint32_t lap;
     uint32_t done;                  /* last known offset of the consumer ... */
     uint8_t behind;                 /* ... which is in the previous lap */
+    uint8_t apart;                  /* the previous lap was in the head, so it limits no space */
     uint8_t wants_more;             /* a packet did not fit, and the lap could not grow */
     uint64_t passed;                /* bytes of all previous laps */
     struct shm_ring_control *control;
@@ -75,8 +83,10 @@ struct shm_tx {
 
 struct shm_rx {
     struct cw_rx fast;
-    struct cw_line *base;
-    struct cw_line *end;            /* of the ring */
+    struct cw_line *base;           /* of this lap: ring or head ... */
+    struct cw_line *end;            /* ... and its end */
+    struct cw_line *ring;
+    uint32_t most;                  /* size of the ring */
     uint32_t notify_after;          /* bytes */
     uint32_t lap;
     struct shm_ring_control *control;
@@ -132,21 +142,33 @@ static inline struct cw_line *shm_line(struct cw_line *base, uint64_t offset)
     return (struct cw_line *)(void *)((char *)base + offset);
 }
 
-/* shm_ring.c. Both start at the beginning of lap `lap`. `first`: initial size of a lap; `most`: size of the ring; both
- * powers of two. The memory is zeroed and has one more line at its end. */
-void cw_shm_tx_init(struct shm_tx *tx, void *memory, uint32_t first, uint32_t most, struct shm_ring_control *control,
-                    uint32_t lap);
-void cw_shm_rx_init(struct shm_rx *rx, void *memory, uint32_t first, uint32_t most, struct shm_ring_control *control,
-                    uint32_t lap);
+/* The memory of a ring, zeroed. Ring and head have one more line at their end. */
+struct shm_place {
+    void *ring;
+    void *head;                     /* NULL: none */
+    struct shm_ring_control *control;
+    uint32_t first;                 /* initial size of a lap of the ring ... */
+    uint32_t most;                  /* ... and size of the ring: powers of two */
+};
+
+/* shm_ring.c. Both start at the beginning of lap `lap`, in the head if there is one. */
+void cw_shm_tx_init(struct shm_tx *tx, const struct shm_place *place, uint32_t lap);
+void cw_shm_rx_init(struct shm_rx *rx, const struct shm_place *place, uint32_t lap);
 
 /* Reads the position that the consumer has published. */
 void cw_shm_tx_poll(struct shm_tx *tx);
 /* Closes an open line, so that the next record is at `line`. */
 void cw_shm_tx_close(struct shm_tx *tx);
-/* Begins the next lap if a packet of that length fits there and not into this one. Whether it has begun. */
+/* Begins the next lap in the ring if a packet of that length fits there and not into this one. Whether it fits: a lap
+ * in the head ends in any case. */
 int cw_shm_tx_turn(struct shm_tx *tx, uint64_t length);
+static inline bool shm_tx_is_in_head(const struct shm_tx *tx)
+{
+    return tx->base != tx->ring;
+}
 /* Doubles the lap until a packet of that length fits or the lap has `limit` bytes; whether it has grown. It cannot
- * while the previous lap is unread; `wants_more` then requests a retry before the next turn. */
+ * while the previous lap is unread; `wants_more` then requests a retry before the next turn. A lap in the head never
+ * grows. */
 int cw_shm_tx_grow(struct shm_tx *tx, uint64_t length, uint32_t limit);
 /* Resets the size of a lap. Everything must be read. */
 void cw_shm_tx_shrink(struct shm_tx *tx, uint32_t bytes);

@@ -57,6 +57,9 @@ static void give_back(struct shm_tx *tx)
 {
     const uint32_t next = shm_offset(tx->base, tx->fast.line) & ~(SHM_PAGE - 1);
 
+    if (shm_tx_is_in_head(tx)) {
+        return; /* the ring has no pages yet */
+    }
     cw_segment_give_back(tx->base, next);
     if (tx->most - next > SHM_PAGE) {
         cw_segment_give_back(shm_line(tx->base, next + SHM_PAGE), tx->most - next - SHM_PAGE);
