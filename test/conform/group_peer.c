@@ -368,6 +368,77 @@ RIG_TEST(test_revoked)
     exchange_packets(rig, one, other);
 }
 
+/* Copies by `right` to and from the other end, which are remembered, then without it: the owner has cleared `word`. */
+static void clear_and_reject(const struct cw_end *one, uint64_t *word, const struct cw_validity *right)
+{
+    const struct cw_transport_copies *copies = cw_subject.transport->copies;
+    struct iovec iov = {.iov_base = local, .iov_len = 8};
+    int i;
+
+    for (i = 0; i < 4; i++) {
+        if (was_chance(one, copies->write(one->conn, &iov, 1, address_of(theirs), right))) {
+            return;
+        }
+    }
+    *word = 0;
+    if (copies->revoked != NULL) {
+        copies->revoked();
+    }
+    cw_check(copies->write(one->conn, &iov, 1, address_of(theirs), right) != UCS_OK,
+             "a write with a word that was cleared is done");
+    cw_check(copies->read(one->conn, &iov, 1, address_of(theirs), right) != UCS_OK,
+             "a read with a word that was cleared is done");
+}
+
+/* Memory stays registered when a connection is closed, and peers that have not noticed copy on. */
+RIG_TEST(test_revoked_after_close)
+{
+    const struct cw_transport_copies *copies = cw_subject.transport->copies;
+    uint64_t word = 4711;
+    const struct cw_validity right = {.address = address_of(&word), .value = word};
+    struct iovec iov = {.iov_base = local, .iov_len = 8};
+    struct cw_end *one, *other;
+    int round;
+
+    for (round = 0; round < 20; round++) {
+        connect_ready(rig, &one, &other);
+        word = right.value;
+        cw_rig_need(copies->write(one->conn, &iov, 1, address_of(theirs), &right) == UCS_OK,
+                    "copies with a validity word");
+        cw_end_close(other);
+        if (copies->write(one->conn, &iov, 1, address_of(theirs), &right) == UCS_OK) {
+            clear_and_reject(one, &word, &right);
+        }
+        cw_rig_wait(rig, &one->closed, 1, "`closed`");
+        cw_end_close(one);
+    }
+}
+
+/* A child that was forked uses the transport for itself. */
+RIG_TEST(test_revoked_after_fork)
+{
+    const struct cw_transport_copies *copies = cw_subject.transport->copies;
+    uint64_t word = 4711;
+    const struct cw_validity right = {.address = address_of(&word), .value = word};
+    struct iovec iov = {.iov_base = local, .iov_len = 8};
+    struct cw_end *one, *other;
+    int status;
+    pid_t pid;
+
+    connect_ready(rig, &one, &other);
+    cw_rig_need(copies->revoked != NULL, "words that are not read with each copy");
+    cw_rig_need(copies->write(one->conn, &iov, 1, address_of(theirs), &right) == UCS_OK,
+                "copies with a validity word");
+    pid = fork();
+    if (pid == 0) {
+        copies->revoked();
+        _exit(0);
+    }
+    cw_check(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0, "no child");
+    clear_and_reject(one, &word, &right);
+    exchange_packets(rig, one, other);
+}
+
 /* ---- another process ---- */
 
 /* Closes the sides of the rig; what comes next opens them where it needs them. */

@@ -12,7 +12,8 @@
  *
  * Reading the word takes as long as a short copy. So a word that was right is not read again for FRESH_TICKS, in which
  * no pid can be reused, since the kernel assigns all others first, unless the peer has cleared a word meanwhile: before
- * it releases the memory, it changes `revocations` in the memory of each connection.
+ * it releases the memory, it changes `revocations` in the memory of each connection. It no longer counts there once it
+ * has closed the connection, while the peer, which may not know, still copies with validity words: 0.
  *
  * A dialler does not know the peer's words before the reply, which a peer that computes sends late. Until then only
  * copies with a validity word are made: its value is a random number, too, that only the owner of the memory has.
@@ -35,16 +36,21 @@
  * overwrite other data. Its value is never read. */
 static uint64_t target;
 
-/* The connections of this process whose peers may read our memory, and the last value of their `revocations`. */
+/* The connections of this process whose peers may read our memory. */
 static struct {
     struct cw_lock lock;
     struct cw_list conns;
-    uint32_t revocations;
 } revocable = {.conns = {&revocable.conns, &revocable.conns}};
 
+/* Added to the shared word rather than stored from one of this process: a forked child, which inherits the list,
+ * changes the words of its parent's connections, too. After 2^32 changes the word stays 0. */
 static void change_revocations(struct shm_conn *conn)
 {
-    __atomic_store_n(&conn->tx.control->revocations, revocable.revocations, __ATOMIC_RELEASE);
+    uint32_t *word = &conn->tx.control->revocations;
+
+    if (__atomic_load_n(word, __ATOMIC_RELAXED) != 0) {
+        (void)__atomic_add_fetch(word, 1, __ATOMIC_RELEASE);
+    }
 }
 
 void cw_shm_revoked(void)
@@ -52,7 +58,6 @@ void cw_shm_revoked(void)
     struct shm_conn *conn;
 
     cw_lock_enter(&revocable.lock);
-    revocable.revocations++;
     cw_list_for_each(conn, &revocable.conns, struct shm_conn, revocable) {
         change_revocations(conn);
     }
@@ -61,6 +66,7 @@ void cw_shm_revoked(void)
 
 static void begin_revocable(struct shm_conn *conn)
 {
+    __atomic_store_n(&conn->tx.control->revocations, 1, __ATOMIC_RELAXED);
     cw_lock_enter(&revocable.lock);
     cw_list_add_tail(&revocable.conns, &conn->revocable);
     cw_lock_leave(&revocable.lock);
@@ -72,8 +78,7 @@ static void end_revocable(struct shm_conn *conn)
         return;
     }
     cw_lock_enter(&revocable.lock);
-    revocable.revocations++;
-    change_revocations(conn);
+    __atomic_store_n(&conn->tx.control->revocations, 0, __ATOMIC_RELEASE);
     cw_list_remove(&conn->revocable);
     cw_lock_leave(&revocable.lock);
 }
@@ -168,7 +173,7 @@ static struct shm_checked *checked_entry(struct shm_conn *conn, uint64_t address
     return &conn->checked[address / sizeof(uint64_t) % SHM_CHECKED];
 }
 
-/* Whether the word need not be read again. */
+/* Whether the word need not be read again. Nothing is noted while `revocations` is 0. */
 static bool is_checked(struct shm_conn *conn, const struct cw_peer_process *owner, uint32_t revocations)
 {
     const struct shm_checked *entry = checked_entry(conn, owner->probe_address);
@@ -181,7 +186,7 @@ static bool is_checked(struct shm_conn *conn, const struct cw_peer_process *owne
 static void note_checked(struct shm_conn *conn, const struct cw_peer_process *owner, uint32_t revocations,
                          uint64_t ticks)
 {
-    if (conn->state != SHM_CONN_OPEN || !conn->peer_counts) {
+    if (conn->state != SHM_CONN_OPEN || !conn->peer_counts || revocations == 0) {
         return;
     }
     if (conn->checked_revocations != revocations) {

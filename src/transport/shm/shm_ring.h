@@ -36,7 +36,8 @@ struct shm_ring_control {
                                      * 0 */
     /* written by the producer, read by the consumer when it frees space */
     _Alignas(CW_CACHE_LINE) uint32_t producer_waits;
-    uint32_t revocations;           /* changes after the producer's process has cleared a validity word (shm_peer.c) */
+    uint32_t revocations;           /* changes after the producer's process has cleared a validity word (shm_peer.c);
+                                     * 0: it need not change */
     /* SHM_ATTENTION_*: rarely written by the consumer, read after each packet, hence in its own line */
     _Alignas(CW_CACHE_LINE) uint32_t attention;
 };
