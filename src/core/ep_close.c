@@ -24,15 +24,21 @@ struct flush_state {
 
 _Static_assert(sizeof(struct flush_state) <= CW_REQUEST_STATE_SIZE, "state fits the request");
 
+/* Whether the status of a flush or a send says that the connection is over. `closed` follows once everything that the
+ * peer sent before was read, for instance its orderly end, and the failure of the endpoint ends the request. */
+static bool is_over(ucs_status_t status)
+{
+    return status < 0 && status != UCS_ERR_NO_MEMORY && status != CW_AGAIN && status != CW_BLOCKED;
+}
+
 static void flush_done(struct cw_completion *completion, ucs_status_t status)
 {
     struct flush_state *state = cw_container_of(completion, struct flush_state, completion);
-    const struct ucp_ep *ep = state->request->ep;
 
-    state->sent = 1;
-    if (status != UCS_OK && cw_ep_is_close(state->request)) {
-        status = cw_ep_close_status(ep, ep->peer_ended ? ep->status : status);
+    if (is_over(status)) {
+        return;
     }
+    state->sent = 1;
     if (status != UCS_OK || !state->remote_waits) {
         cw_list_remove(&state->request->link);
         cw_request_complete(state->request, (status == UCS_OK) ? state->status : status);
@@ -71,9 +77,9 @@ static ucs_status_t flush_send(struct cw_request *request)
     status = cw_lanes_flush(request->ep, &state->completion);
     if (status == UCS_OK) {
         state->sent = 1;
-        status = state->remote_waits ? UCS_INPROGRESS : state->status;
+        return state->remote_waits ? UCS_INPROGRESS : state->status;
     }
-    return status;
+    return is_over(status) ? CW_AGAIN : status;
 }
 
 static ucs_status_t send_notice(struct ucp_ep *ep, enum cw_packet_id id)
@@ -81,13 +87,6 @@ static ucs_status_t send_notice(struct ucp_ep *ep, enum cw_packet_id id)
     const uint64_t empty = 0;
 
     return cw_lane_send_packet(ep->conn, (uint8_t)id, &empty, sizeof(empty));
-}
-
-/* A connection that answers a send with an error is over. `closed` follows once everything that the peer sent before
- * was read, for instance its orderly end. */
-static ucs_status_t wait_for_end(ucs_status_t status)
-{
-    return (status < 0 && status != UCS_ERR_NO_MEMORY && status != CW_BLOCKED) ? CW_AGAIN : status;
 }
 
 static ucs_status_t close_send(struct cw_request *request)
@@ -105,15 +104,14 @@ static ucs_status_t close_send(struct cw_request *request)
     if (!(ep->closes & CW_CLOSE_SENT)) {
         status = send_notice(ep, CW_PACKET_CLOSE);
         if (status != UCS_OK) {
-            return wait_for_end(status);
+            return is_over(status) ? CW_AGAIN : status;
         }
         ep->closes |= CW_CLOSE_SENT;
         if (ep->closes & CW_CLOSE_CAME) {
             cw_ep_reap_later(ep);
         }
     }
-    status = flush_send(request);
-    return state->sent ? status : wait_for_end(status);
+    return flush_send(request);
 }
 
 bool cw_ep_is_close(const struct cw_request *request)

@@ -208,7 +208,13 @@ static ucs_status_t device_flush_send(struct cw_request *request)
     }
     status = cw_access_taken(flush->access,
                              cw_lane_access_flush(request->ep->conn, &flush->access->completion));
-    return (status == UCS_OK) ? cw_access_begun(flush->access) : status;
+    if (status == UCS_OK) {
+        return cw_access_begun(flush->access);
+    }
+    if (cw_lane_access_flush(request->ep->conn, NULL) < 0) {
+        return CW_AGAIN; /* the connection is over: the failure of the endpoint ends the request */
+    }
+    return status;
 }
 
 ucs_status_t cw_put_short_flush(struct cw_rma *rma)

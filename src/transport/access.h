@@ -102,7 +102,8 @@ struct cw_transport_access {
     /* UCS_OK: all earlier accesses have completed; `done` is not called. UCS_INPROGRESS: `done` is called with the last
      * of them; its status is the first error among those without a completion. CW_AGAIN: too many flushes are pending.
      * With completion NULL the call only queries and returns UCS_OK or UCS_INPROGRESS. A closed connection returns its
-     * status in both cases. Never NULL. */
+     * status in both cases. A flush that ends because the connection breaks is done in the progress() that calls
+     * `closed`, or later: before, the core would take the error for that of a refused access. Never NULL. */
     ucs_status_t (*flush)(struct cw_conn *conn, struct cw_completion *completion);
 };
 

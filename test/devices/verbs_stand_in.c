@@ -622,14 +622,6 @@ static void end_send(struct qp *qp, enum ibv_wc_status status)
     drop_send(qp);
 }
 
-static void become_error(struct qp *qp)
-{
-    qp->qp.state = IBV_QPS_ERR;
-    while (qp->sends != NULL) {
-        end_send(qp, IBV_WC_WR_FLUSH_ERR);
-    }
-}
-
 static void leave_busy(struct qp *qp)
 {
     for (struct qp **at = &busy; qp->is_busy && *at != NULL; at = &(*at)->next_busy) {
@@ -649,6 +641,17 @@ static void join_busy(struct qp *qp)
         qp->next_busy = NULL;
         *busy_end = qp;
         busy_end = &qp->next_busy;
+    }
+}
+
+static void become_error(struct qp *qp)
+{
+    qp->qp.state = IBV_QPS_ERR;
+    while (qp->sends != NULL && !device_is.flushes_late) {
+        end_send(qp, IBV_WC_WR_FLUSH_ERR);
+    }
+    if (qp->sends != NULL) {
+        join_busy(qp);
     }
 }
 
@@ -801,7 +804,7 @@ static void add_send(struct qp *qp, const struct ibv_send_wr *wr)
     }
     *qp->end = send;
     qp->end = &send->next;
-    if (qp->qp.state == IBV_QPS_ERR) {
+    if (qp->qp.state == IBV_QPS_ERR && !device_is.flushes_late) {
         end_send(qp, IBV_WC_WR_FLUSH_ERR);
     } else {
         join_busy(qp);
@@ -993,6 +996,12 @@ static void carry_one(struct qp *qp)
     struct qp *to;
 
     if (device_of(qp->qp.context)->is_dead) {
+        return;
+    }
+    if (qp->qp.state == IBV_QPS_ERR) {
+        if (rand() % 1000 == 0) {
+            end_send(qp, IBV_WC_WR_FLUSH_ERR);
+        }
         return;
     }
     if (send == NULL || (qp->sends->is_executed && rand() % 4 == 0)) {

@@ -23,6 +23,7 @@ extern struct stand_in {
     int repeats;   /* a request to a peer that is gone, for long; else it fails at once */
     int loses;     /* of 100 datagrams; as many come once more, after some that follow them */
     int breaks;      /* so many datagrams break the queue pair that sends them */
+    int flushes_late; /* the requests of a broken queue pair end one by one, some time after it broke */
     int acks_late; /* a request is carried out some time before its sender learns of it */
     int is_mute;   /* the sender of a refused request never learns of it */
     int has_no_access_events; /* nor does the program of the target */

@@ -126,6 +126,9 @@ static void end_flushes(struct ofi_conn *conn, ucs_status_t status)
     struct ofi_flush *flush;
     ucs_status_t answer;
 
+    if (conn->state == OFI_ENDING) {
+        return; /* they end with `closed` */
+    }
     while (!cw_list_empty(&conn->access_flushes)) {
         flush = cw_list_head(&conn->access_flushes, struct ofi_flush, link);
         if (!cw_list_empty(&conn->accesses) &&

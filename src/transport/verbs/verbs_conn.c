@@ -627,11 +627,17 @@ static void flush_at(struct cw_verbs_conn *conn, unsigned index, ucs_status_t st
 }
 
 /* The status of a flush: that of accesses reports the first refused one that has no completion, once. */
-static ucs_status_t take_access_status(struct cw_verbs_conn *conn, int is_of_packets)
+static ucs_status_t take_flush_status(struct cw_verbs_conn *conn, int is_of_packets)
 {
-    const ucs_status_t status = is_of_packets ? UCS_OK : conn->access_status;
+    const ucs_status_t status = conn->access_status;
 
-    conn->access_status = is_of_packets ? conn->access_status : UCS_OK;
+    if (conn->status != UCS_OK) {
+        return (is_of_packets && conn->is_ended) ? UCS_OK : conn->status;
+    }
+    if (is_of_packets) {
+        return UCS_OK;
+    }
+    conn->access_status = UCS_OK;
     return status;
 }
 
@@ -669,25 +675,22 @@ static unsigned settle(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
         cw_verbs_conn_due(conn);
         return 1;
     }
+    /* Accesses and flushes end with the connection's status, in the same call as `closed`: neither are they canceled by
+     * close, nor does the core take the end of the connection for theirs. */
+    if (conn->state == CW_VERBS_FAILING && uses_memory(conn) && !conn->is_ended && !try_stop(conn)) {
+        return 0;
+    }
     if (conn->ops != NULL) {
         count += cw_verbs_ops_settle(conn, 0);
     }
-    while (conn->num_flushes > 0 && (int32_t)(conn->completed - conn->flushes[0].until) >= 0) {
-        flush_at(conn, 0, take_access_status(conn, conn->flushes[0].is_of_packets));
+    while (conn->num_flushes > 0 && (conn->state == CW_VERBS_FAILING ||
+                                     (int32_t)(conn->completed - conn->flushes[0].until) >= 0)) {
+        flush_at(conn, 0, take_flush_status(conn, conn->flushes[0].is_of_packets));
         count++;
     }
     if (conn->state == CW_VERBS_FAILING) {
-        if (uses_memory(conn) && !conn->is_ended) { /* they end with the connection's status, not canceled by close */
-            if (!try_stop(conn)) {
-                return count;
-            }
-            count += cw_verbs_ops_settle(conn, 0);
-        }
         conn->state = CW_VERBS_CLOSED;
         cw_list_remove(&conn->blocked);
-        while (conn->num_flushes > 0) {
-            flush_at(conn, 0, (conn->is_ended && conn->flushes[0].is_of_packets) ? UCS_OK : conn->status);
-        }
         if (conn->is_dialler && !conn->is_ready && conn->epoch == 0) {
             upcalls->opened(&conn->super, conn->status, NULL, 0);
         } else {
