@@ -467,6 +467,11 @@ size_t cw_net_unsent(int fd)
     return (ioctl(fd, SIOCOUTQNSD, &bytes) < 0 || bytes < 0) ? 0 : (size_t)bytes;
 }
 
+void cw_net_readable_at(int fd, unsigned bytes)
+{
+    set_option(fd, SOL_SOCKET, SO_RCVLOWAT, (int)bytes);
+}
+
 void cw_net_limit_unsent(int fd, unsigned bytes)
 {
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof(bytes));

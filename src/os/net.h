@@ -130,6 +130,8 @@ size_t cw_net_unacknowledged(int fd);
 size_t cw_net_unsent(int fd);
 /* The socket accepts no more bytes while this many are not sent to the network yet, if the kernel supports that. */
 void cw_net_limit_unsent(int fd, unsigned bytes);
+/* The socket becomes readable when that many bytes have come, or at its end. */
+void cw_net_readable_at(int fd, unsigned bytes);
 /* Sleeps until the descriptor is readable or timeout_ms passed. */
 void cw_net_wait_readable(int fd, int timeout_ms);
 void cw_net_close(int fd);

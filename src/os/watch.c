@@ -12,10 +12,19 @@
 
 #include "base/compiler.h"
 #include "base/log.h"
+#include "os/clock.h"
 
-#define NS_PER_S   UINT64_C(1000000000)
-#define MOST_S     32767u
-#define MOST_ASKED 16u
+#define NS_PER_S     UINT64_C(1000000000)
+#define NS_PER_MS    UINT64_C(1000000)
+#define MOST_S       32767u
+#define MOST_ASKED   16u
+#define DOUBTS       4u
+#define DOUBT_NS     (10 * NS_PER_MS) /* before the first reconnect; then twice as long each time */
+#define SHORT_NS     (5 * NS_PER_S)   /* shorter intervals are not left to the kernel */
+#define PARTS        10u              /* of a short interval, after each of which the connection is checked */
+#define SILENT_PARTS 6u               /* without an answer: the machine is silent */
+#define READ_BYTES   1024u            /* of a watcher are read together */
+#define MOST_BYTES   4096u            /* that a watcher sends while the process does not read */
 
 /* A connection that a peer made here. */
 struct accepted {
@@ -34,15 +43,15 @@ static unsigned seconds(uint64_t ns)
     return (whole < MOST_S) ? (unsigned)whole : MOST_S;
 }
 
-/* Half of the interval passes before the kernel's first probe. */
+/* Half of the interval passes before the kernel's first probe, and the last one ends before the interval. */
 static struct cw_net_keepalive questions(uint64_t interval_ns)
 {
     struct cw_net_keepalive keepalive = {
         .idle_s = seconds(interval_ns / 2), .interval_s = seconds(interval_ns / 10), .count = 2};
-    const unsigned whole_s = seconds(interval_ns);
+    const unsigned last_s = seconds(interval_ns) - 1;
 
-    if (whole_s > keepalive.idle_s && (whole_s - keepalive.idle_s) / keepalive.interval_s > keepalive.count) {
-        keepalive.count = (whole_s - keepalive.idle_s) / keepalive.interval_s;
+    if (last_s > keepalive.idle_s && (last_s - keepalive.idle_s) / keepalive.interval_s > keepalive.count) {
+        keepalive.count = (last_s - keepalive.idle_s) / keepalive.interval_s;
     }
     return keepalive;
 }
@@ -113,10 +122,11 @@ static void drop(struct accepted *accepted)
 
 static unsigned accepted_ready(struct cw_poll_item *item, unsigned events)
 {
-    char byte;
+    char bytes[MOST_BYTES];
+    const ssize_t result = cw_net_recv(item->fd, bytes, sizeof(bytes));
 
     (void)events;
-    if (cw_net_recv(item->fd, &byte, sizeof(byte)) != -EAGAIN) {
+    if (result != -EAGAIN && (result <= 0 || result == sizeof(bytes))) {
         drop(cw_container_of(item, struct accepted, item));
     }
     return 0;
@@ -142,6 +152,7 @@ static unsigned listener_ready(struct cw_poll_item *item, unsigned events)
         }
         return 0;
     }
+    cw_net_readable_at(fd, READ_BYTES);
     accepted->listener = listener;
     accepted->item = (struct cw_poll_item){.fd = fd, .ready = accepted_ready};
     if (cw_poller_add(listener->poller, &accepted->item, CW_POLL_READ) != UCS_OK) {
@@ -204,7 +215,7 @@ void cw_watch_listener_close(struct cw_watch_listener *listener)
 
 /* ---- the side that watches ---- */
 
-void cw_watch_end(struct cw_watch *watch)
+static void disconnect(struct cw_watch *watch)
 {
     if (watch->item.fd >= 0) {
         cw_poller_remove(watch->poller, &watch->item);
@@ -212,12 +223,32 @@ void cw_watch_end(struct cw_watch *watch)
         watch->item.fd = -1;
     }
     watch->is_seen = 0;
+    cw_poller_alarm_cancel(watch->poller, &watch->alarm);
+}
+
+void cw_watch_end(struct cw_watch *watch)
+{
+    disconnect(watch);
+    watch->doubts = 0;
 }
 
 static void notify(struct cw_watch *watch, ucs_status_t status, const char *why)
 {
     cw_watch_end(watch);
     watch->ended(watch, status, why);
+}
+
+static void set_alarm(struct cw_watch *watch)
+{
+    const uint64_t now_ns = cw_clock_ns(), next_ns = now_ns + watch->interval_ns / PARTS;
+
+    if (watch->doubts > 0) {
+        cw_poller_alarm_set(watch->poller, &watch->alarm, now_ns + (DOUBT_NS << (DOUBTS - watch->doubts)));
+    } else if (watch->interval_ns < SHORT_NS && watch->wakes) {
+        cw_poller_alarm_set(watch->poller, &watch->alarm, next_ns);
+    } else if (watch->interval_ns < SHORT_NS) {
+        cw_poller_alarm_set_lazy(watch->poller, &watch->alarm, next_ns);
+    }
 }
 
 /* 0, or why there is no connection. */
@@ -240,6 +271,7 @@ static int start(struct cw_watch *watch)
         watch->is_seen = 0;
         return -EMFILE;
     }
+    set_alarm(watch);
     return 0;
 }
 
@@ -253,21 +285,55 @@ static void not_there(struct cw_watch *watch, int error)
     }
 }
 
-/* The connection ended. */
-static void ask(struct cw_watch *watch)
+static void reconnect(struct cw_watch *watch)
 {
     int error;
 
-    cw_watch_end(watch);
-    if (watch->asked == MOST_ASKED) {
-        cw_debug("connections that watch a peer's process keep ending");
-        return;
-    }
-    watch->asked++;
+    disconnect(watch);
     error = start(watch);
     if (error != 0) {
         not_there(watch, error);
     }
+}
+
+/* The connection ended. */
+static void ask(struct cw_watch *watch)
+{
+    if (watch->asked == MOST_ASKED) {
+        cw_debug("connections that watch a peer's process keep ending");
+        cw_watch_end(watch);
+        return;
+    }
+    watch->asked++;
+    watch->doubts = DOUBTS;
+    reconnect(watch);
+}
+
+/* The next byte is sent when the last one was acknowledged. */
+static unsigned probe(struct cw_watch *watch)
+{
+    const uint64_t silent_ms = watch->interval_ns / PARTS * SILENT_PARTS / NS_PER_MS;
+
+    if (watch->is_seen && cw_net_unacknowledged(watch->item.fd) == 0) {
+        (void)cw_net_send(watch->item.fd, "", 1);
+    } else if (watch->is_seen && cw_net_is_unanswered(watch->item.fd, silent_ms)) {
+        notify(watch, UCS_ERR_ENDPOINT_TIMEOUT, "its machine stopped responding");
+        return 1;
+    }
+    set_alarm(watch);
+    return 0;
+}
+
+static unsigned on_alarm(struct cw_alarm *alarm)
+{
+    struct cw_watch *watch = cw_container_of(alarm, struct cw_watch, alarm);
+
+    if (watch->doubts == 0) {
+        return probe(watch);
+    }
+    watch->doubts--;
+    reconnect(watch);
+    return 1;
 }
 
 static unsigned watch_ready(struct cw_poll_item *item, unsigned events)
@@ -307,7 +373,9 @@ void cw_watch_init(struct cw_watch *watch, struct cw_poller *poller)
 {
     watch->poller = poller;
     watch->item = (struct cw_poll_item){.fd = -1, .ready = watch_ready};
+    watch->alarm = (struct cw_alarm){.fire = on_alarm};
     watch->is_seen = 0;
+    watch->doubts = 0;
 }
 
 void cw_watch_begin(struct cw_watch *watch, const struct cw_net_address *address, const struct cw_net_address *source,

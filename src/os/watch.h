@@ -2,14 +2,16 @@
 /*
  * Idle TCP connections by which processes monitor each other beside a network that reports neither the end of a process
  * nor a silent machine. The watched side listens, and announces its port to those that may watch; the other side
- * connects, and the kernels probe the connection (SO_KEEPALIVE).
+ * connects, and the kernels probe the connection (SO_KEEPALIVE). They do that by whole seconds; for shorter intervals
+ * the watcher sends a byte now and then, which the other side's kernel acknowledges and the process discards.
  *
  * Only the end of an established connection is significant: a firewall may block it from the start. Nor is each end a
  * death: a kernel whose connection table is full drops some, and anybody may reset them. So a watcher whose connection
- * ends reconnects, and the process is dead when nobody listens there. Received bytes end a connection without a
- * consequence. All descriptors are close-on-exec, and lie in the lower half of the numbers that the process may have;
- * if none is free there, a watcher does not watch, and a listener leaves connections unaccepted. Not thread safe: as
- * the poller.
+ * ends reconnects, and the process is dead when nobody listens there. The listener of a process that is ending may
+ * take the new connection, or drop it, and vanish without a word: the watcher reconnects a few times more. Bytes that
+ * a watcher receives end its connection without a consequence. All descriptors are close-on-exec, and lie in the lower
+ * half of the numbers that the process may have; if none is free there, a watcher does not watch, and a listener leaves
+ * connections unaccepted. Not thread safe: as the poller.
  */
 #ifndef CW_OS_WATCH_H
 #define CW_OS_WATCH_H
@@ -50,9 +52,12 @@ void cw_watch_listener_close(struct cw_watch_listener *listener);
 struct cw_watch {
     struct cw_poll_item item; /* fd -1: no connection */
     struct cw_poller *poller;
+    struct cw_alarm alarm;
     uint8_t is_seen; /* the connection is established */
-    uint8_t asked;   /* reconnects after an end */
+    uint8_t asked;   /* ends after which it reconnected */
+    uint8_t doubts;  /* reconnects that are due since the last end */
     uint8_t is_bound;
+    uint8_t wakes;   /* the checks within short intervals wake a sleeper; set by the caller */
     struct cw_net_address from; /* if is_bound */
     struct cw_net_address to;
     uint64_t interval_ns;
@@ -61,10 +66,10 @@ struct cw_watch {
     void (*ended)(struct cw_watch *watch, ucs_status_t status, const char *why);
 };
 
-/* The caller sets `ended`. */
+/* The caller sets `ended` and `wakes`. */
 void cw_watch_init(struct cw_watch *watch, struct cw_poller *poller);
-/* Connects from that address (NULL: the kernel's choice). A silent machine is reported within interval_ns. Without an
- * answer, or out of memory, the watch has no consequence. */
+/* Connects from that address (NULL: the kernel's choice). A silent machine is reported within interval_ns; if that is
+ * short, only while checks are made. Without an answer, or out of memory, the watch has no consequence. */
 void cw_watch_begin(struct cw_watch *watch, const struct cw_net_address *address, const struct cw_net_address *source,
                     uint64_t interval_ns);
 void cw_watch_end(struct cw_watch *watch);

@@ -26,6 +26,8 @@ enum {
     WARM = 4,
     LAST = 50, /* messages of a peer that dies after them */
     HANG_S = 40,
+    KILLED_S = 1, /* in which a death is reported */
+    LOST_S = 2,   /* UCX_KEEPALIVE_INTERVAL of test_lost */
     FEATURES = UCP_FEATURE_TAG | UCP_FEATURE_RMA | UCP_FEATURE_AMO64 | UCP_FEATURE_STREAM
 };
 
@@ -277,9 +279,9 @@ static ucs_status_ptr_t begin(enum kind kind, ucp_ep_h ep, const struct peer *pe
     }
 }
 
-static void await_failure(void)
+static void await_failure(double within_s)
 {
-    const double end = seconds() + HANG_S;
+    const double end = seconds() + within_s;
 
     while (failures == 0) {
         ucp_worker_progress(here.worker);
@@ -297,7 +299,7 @@ static void close_ep(ucp_ep_h ep)
 
 TEST(test_killed)
 {
-    ucs_status_ptr_t requests[WINDOW];
+    ucs_status_ptr_t requests[WINDOW + 1];
     struct peer peer;
     ucp_rkey_h key;
     ucp_ep_h ep;
@@ -319,10 +321,10 @@ TEST(test_killed)
         }
         peer_kill(&peer);
         if (kind != IDLE) { /* and these are sent to nobody */
-            end_request(begin((enum kind)kind, ep, &peer, key), 1);
+            requests[WINDOW] = begin((enum kind)kind, ep, &peer, key);
         }
-        await_failure();
-        for (i = 0; kind != IDLE && i < WINDOW; i++) {
+        await_failure(KILLED_S);
+        for (i = 0; kind != IDLE && i <= WINDOW; i++) {
             end_request(requests[i], 1);
         }
         ucp_rkey_destroy(key);
@@ -357,7 +359,7 @@ TEST(test_last_words)
     }
     put(peer.fd, "", 1);
     peer_kill(&peer);
-    await_failure();
+    await_failure(KILLED_S);
     for (i = 0; i < LAST; i++) {
         value = -1;
         end_request(ucp_tag_recv_nbx(here.worker, &value, sizeof(value), 2, UINT64_MAX, &param), 0);
@@ -386,7 +388,7 @@ TEST(test_lost)
     if (getenv("CW_WIRE") == NULL) {
         skip();
     }
-    assert_true(side_open(&here, "rxe0:1", "3s"));
+    assert_true(side_open(&here, "rxe0:1", "2s"));
     peer_begin(&peer, 0);
     ep = connect_to(&peer);
     assert_int_equal(ucp_ep_rkey_unpack(ep, peer.key.bytes, &key), UCS_OK);
@@ -394,7 +396,7 @@ TEST(test_lost)
     end_request(begin(FLUSH, ep, &peer, key), 0);
     wire("cut");
     request = begin(PUT, ep, &peer, key);
-    await_failure();
+    await_failure(LOST_S);
     end_request(request, 1);
     wire("good");
     ucp_rkey_destroy(key);

@@ -6,6 +6,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -27,6 +30,47 @@ static struct cw_watch watch;
 static unsigned num_conns, ends;
 static ucs_status_t end_status;
 
+/* ---- what the watch sees of the network ---- */
+
+static const struct cw_net_address *misled_to; /* where the next connections go instead */
+static unsigned misled;                        /* so many */
+static unsigned sent;
+static bool is_silent; /* nothing is acknowledged */
+
+int __real_cw_net_connect(const struct cw_net_address *address, const struct cw_net_options *options, int *connected);
+int __wrap_cw_net_connect(const struct cw_net_address *address, const struct cw_net_options *options, int *connected);
+ssize_t __real_cw_net_send(int fd, const void *data, size_t length);
+ssize_t __wrap_cw_net_send(int fd, const void *data, size_t length);
+size_t __real_cw_net_unacknowledged(int fd);
+size_t __wrap_cw_net_unacknowledged(int fd);
+bool __real_cw_net_is_unanswered(int fd, uint64_t within_ms);
+bool __wrap_cw_net_is_unanswered(int fd, uint64_t within_ms);
+
+int __wrap_cw_net_connect(const struct cw_net_address *address, const struct cw_net_options *options, int *connected)
+{
+    if (misled > 0) {
+        misled--;
+        address = misled_to;
+    }
+    return __real_cw_net_connect(address, options, connected);
+}
+
+ssize_t __wrap_cw_net_send(int fd, const void *data, size_t length)
+{
+    sent++;
+    return __real_cw_net_send(fd, data, length);
+}
+
+size_t __wrap_cw_net_unacknowledged(int fd)
+{
+    return is_silent ? 1 : __real_cw_net_unacknowledged(fd);
+}
+
+bool __wrap_cw_net_is_unanswered(int fd, uint64_t within_ms)
+{
+    return is_silent || __real_cw_net_is_unanswered(fd, within_ms);
+}
+
 static void on_ended(struct cw_watch *ended, ucs_status_t status, const char *why)
 {
     assert_ptr_equal(ended, &watch);
@@ -39,10 +83,11 @@ static void on_ended(struct cw_watch *ended, ucs_status_t status, const char *wh
 static int setup(void **state)
 {
     (void)state;
-    ends = num_conns = 0;
+    ends = num_conns = sent = misled = 0;
+    is_silent = false;
     assert_int_equal(cw_poller_new(0, &poller), UCS_OK);
     cw_watch_listener_init(&listener, poller, &num_conns);
-    watch = (struct cw_watch){.ended = on_ended};
+    watch = (struct cw_watch){.ended = on_ended, .wakes = 1};
     cw_watch_init(&watch, poller);
     return 0;
 }
@@ -86,12 +131,17 @@ static void await_seen(void)
     }
 }
 
-static void begin_watch(uint16_t port)
+static void begin_watch_for(uint16_t port, uint64_t interval_ns)
 {
     struct cw_net_address to = here;
 
     to.port = port;
-    cw_watch_begin(&watch, &to, &here, HOUR_NS);
+    cw_watch_begin(&watch, &to, &here, interval_ns);
+}
+
+static void begin_watch(uint16_t port)
+{
+    begin_watch_for(port, HOUR_NS);
 }
 
 static int connect_unauth(void)
@@ -171,6 +221,127 @@ TEST_WITH(an_early_death_is_reported, setup, teardown)
     kill_child(child);
     dispatch_until(&ends, 1);
     assert_int_equal(end_status, UCS_ERR_CONNECTION_RESET);
+}
+
+/* The first reconnects meet a listener that nobody reads. */
+static void end_behind_listener(const struct cw_net_options *options)
+{
+    const struct cw_net_options plain = {0};
+    struct cw_net_address to = here;
+    uint16_t port, other = 0;
+    const pid_t child = start_child(&port);
+    int fds[3], is_connected;
+    unsigned i;
+
+    fds[0] = cw_net_listen(&here, 1, options, &other);
+    assert_true(fds[0] >= 0);
+    to.port = other;
+    for (i = 1; i < 3; i++) {
+        fds[i] = cw_net_connect(&to, &plain, &is_connected);
+        assert_true(fds[i] >= 0);
+    }
+    begin_watch(port);
+    await_seen();
+    misled_to = &to;
+    misled = 3;
+    kill_child(child);
+    dispatch_until(&ends, 1);
+    assert_int_equal(end_status, UCS_ERR_CONNECTION_RESET);
+    assert_int_equal(misled, 0);
+    assert_false(cw_alarm_is_set(&watch.alarm));
+    for (i = 0; i < 3; i++) {
+        cw_net_close(fds[i]);
+    }
+}
+
+/* A process that is ending takes connections once more, and forgets them. */
+TEST_WITH(the_last_connection_is_no_life, setup, teardown)
+{
+    const struct cw_net_options options = {0};
+
+    end_behind_listener(&options);
+}
+
+/* Or it drops them: the queue is full. */
+TEST_WITH(a_lost_connection_is_no_life, setup, teardown)
+{
+    const struct cw_net_options options = {.backlog = 1};
+
+    end_behind_listener(&options);
+}
+
+/* Within short intervals the watch itself sees to it that the other machine answers. */
+TEST_WITH(silence_is_reported, setup, teardown)
+{
+    const uint64_t interval_ns = UINT64_C(1000000000);
+    uint64_t begin;
+
+    assert_true(cw_watch_listen(&listener, &here));
+    begin_watch_for(listener.port, interval_ns);
+    await_seen();
+    dispatch_until(&sent, 6);
+    settle();
+    assert_int_equal(listener.count, 1);
+    assert_int_equal(watch.asked, 0);
+    assert_int_equal(ends, 0);
+    is_silent = true;
+    begin = cw_clock_ns();
+    dispatch_until(&ends, 1);
+    assert_true(cw_clock_ns() - begin < interval_ns / 2); /* all of it, less the time that the kernel waits */
+    assert_int_equal(end_status, UCS_ERR_ENDPOINT_TIMEOUT);
+    assert_false(cw_alarm_is_set(&watch.alarm));
+}
+
+static unsigned option(int name)
+{
+    socklen_t length = sizeof(int);
+    int value = 0;
+
+    assert_int_equal(getsockopt(watch.item.fd, IPPROTO_TCP, name, &value, &length), 0);
+    return (unsigned)value;
+}
+
+/* Longer intervals are the kernel's, which needs less than one; an idle watch wakes nobody. */
+TEST_WITH(the_kernel_keeps_the_interval, setup, teardown)
+{
+    static const unsigned intervals_s[] = {5, 6, 7, 10, 20, 60, 3600};
+    unsigned i;
+
+    assert_true(cw_watch_listen(&listener, &here));
+    for (i = 0; i < sizeof(intervals_s) / sizeof(intervals_s[0]); i++) {
+        begin_watch_for(listener.port, intervals_s[i] * UINT64_C(1000000000));
+        await_seen();
+        assert_true(option(TCP_KEEPIDLE) + option(TCP_KEEPCNT) * option(TCP_KEEPINTVL) < intervals_s[i]);
+        assert_true(option(TCP_KEEPCNT) >= 2);
+        assert_false(cw_alarm_is_set(&watch.alarm));
+        cw_watch_end(&watch);
+    }
+}
+
+/* Bytes of a watcher are discarded, up to a bound, and few of them wake nobody. */
+TEST_WITH(bytes_have_a_bound, setup, teardown)
+{
+    static const char bytes[1 << 16];
+    struct pollfd item = {.events = POLLIN};
+    unsigned i;
+    int fd;
+
+    assert_true(cw_watch_listen(&listener, &here));
+    item.fd = cw_poller_fd(poller);
+    fd = connect_unauth();
+    dispatch_until(&listener.count, 1);
+    assert_int_equal(cw_net_send(fd, bytes, 100), 100);
+    assert_int_equal(poll(&item, 1, 50), 0);
+    for (i = 0; i < 10; i++) {
+        assert_int_equal(cw_net_send(fd, bytes, 1500), 1500);
+        assert_int_equal(poll(&item, 1, 10000), 1);
+        settle();
+        assert_int_equal(poll(&item, 1, 0), 0);
+    }
+    assert_int_equal(listener.count, 1);
+    assert_int_equal(cw_net_send(fd, bytes, sizeof(bytes)), sizeof(bytes));
+    dispatch_until(&listener.count, 0);
+    cw_net_close(fd);
 }
 
 TEST_WITH(nobody_at_the_port_is_no_death, setup, teardown)

@@ -93,6 +93,7 @@ void cw_verbs_watch_begin(struct cw_verbs_conn *conn)
         process->iface = iface;
         process->port = conn->peer.watch_port;
         process->watch.ended = on_ended;
+        process->watch.wakes = 1;
         memcpy(process->gid, gid, sizeof(process->gid));
         cw_hash_add(&iface->processes, &process->link, conn->peer.key);
         cw_watch_init(&process->watch, iface->poller);
