@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/context.h"
 #include "core/ep.h"
@@ -90,6 +91,8 @@ static CW_COLD int pool_grow(struct ucp_worker *worker)
         *request = (struct cw_request){.worker = worker, .flags = CW_REQUEST_IN_POOL};
         cw_list_init(&request->link);
         *pool->top++ = request;
+        /* Open MPI's request_init leaves the error of a status as it is, and so does the end of a cancelled send. */
+        memset(cw_request_handle(request), 0, pool->object_size - CW_REQUEST_SIZE);
         if (worker->context->request_init != NULL) {
             worker->context->request_init(cw_request_handle(request));
         }

@@ -6,8 +6,9 @@
  *      ^ CW_REQUEST_SIZE bytes below the handle            ^ handle = what the user holds
  *
  * The state is a struct of the operation's own file, reached by cw_request_state. Objects come from the worker's pool,
- * which runs request_init once per object and never gives memory back before the worker ends, so that a freed handle
- * still reads as completed; or from the user (FIELD_REQUEST). All functions require the worker entered.
+ * which runs request_init once per object, on zeroed memory, and never gives memory back before the worker ends, so
+ * that a freed handle still reads as completed; or from the user (FIELD_REQUEST). All functions require the worker
+ * entered.
  */
 #ifndef CW_CORE_REQUEST_H
 #define CW_CORE_REQUEST_H

@@ -2,6 +2,9 @@
 /* Requests and operation attributes: REQ-1..9, 20..30, 40..46, OPA-1..20, CTX-20..28, rules R1..R8 of the clients. */
 #include "harness.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 #include <stdlib.h>
 #include <string.h>
 
@@ -648,6 +651,44 @@ API_TEST(test_ctx20_27_init_once_cleanup_once_area_kept)
     assert_int_equal(cleanup_calls, 0);
     cw_pair_close(pair);
     assert_int_equal(cleanup_calls, init_calls); /* CTX-24 */
+}
+
+static int init_dirty;
+
+static void area_init_looks(void *request)
+{
+    static const unsigned char zeros[AREA];
+
+    init_calls++;
+    init_dirty += memcmp(request, zeros, AREA) != 0;
+}
+
+/* What request_init leaves out reads as zero, whatever the memory was used for before: Open MPI needs that where the
+ * first use of a request is a send that is cancelled. */
+API_TEST(test_ctx23_area_is_zero_at_request_init)
+{
+    struct cw_pair_config config = {.request_size = AREA, .request_init = area_init_looks};
+    struct cw_op recvs[64] = {0};
+    uint64_t in;
+
+#ifdef __GLIBC__
+    mallopt(M_PERTURB, 0xa5);
+#endif
+    init_calls = init_dirty = 0;
+    cw_pair_open(pair, &config);
+    for (int i = 0; i < 64; i++) {
+        cw_op_recv(&recvs[i], pair->rx->worker, &in, 8, 5, CW_TAG_ALL);
+    }
+    for (int i = 0; i < 64; i++) {
+        ucp_request_cancel(pair->rx->worker, recvs[i].result);
+        assert_int_equal(cw_op_wait(pair, &recvs[i], "cancelled"), UCS_ERR_CANCELED);
+    }
+    cw_pair_close(pair);
+#ifdef __GLIBC__
+    mallopt(M_PERTURB, 0);
+#endif
+    assert_true(init_calls >= 64);
+    assert_int_equal(init_dirty, 0);
 }
 
 API_TEST(test_ctx28_spare_bytes_behind_the_handle)
