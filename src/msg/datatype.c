@@ -40,6 +40,7 @@ struct cw_dt_piece {
     uint8_t orphaned;                /* no cursor refers to it */
     size_t begin, end; /* range of these bytes */
     size_t capacity;
+    size_t element;    /* of a receiver whose pieces end inside elements: their length; 0: unknown, or too long */
     char bytes[];
 };
 
@@ -98,6 +99,7 @@ static struct cw_dt_piece *piece_new(struct cw_dt_generic *type, size_t capacity
         piece->begin = 0;
         piece->end = 0;
         piece->capacity = capacity;
+        piece->element = 0;
     }
     return piece;
 }
@@ -165,10 +167,11 @@ static size_t least_inside(size_t length)
     return (part < MOST_INSIDE) ? part : MOST_INSIDE;
 }
 
-static void end_inside(struct cw_dt_cursor *cursor)
+/* Sender and receiver of a message of `total` bytes compute the same length. */
+static void end_inside(struct cw_dt_cursor *cursor, size_t total)
 {
     cursor->pieces = CW_DT_INSIDE;
-    cursor->piece_length = (uint32_t)(least_inside(cursor->length) + CW_DT_ITEM);
+    cursor->piece_length = (uint32_t)(least_inside(total) + CW_DT_ITEM);
 }
 
 /* Whether pieces of the next message of long elements end inside them, so that the peer unpacks one while the next one
@@ -199,8 +202,11 @@ static void choose_pieces(struct cw_dt_cursor *cursor, size_t count, enum cw_dt_
     if (whole <= 2 * least_inside(length)) {
         return;
     }
-    if (direction == CW_DT_RECV || whole > MAX_RETAINED / 2 || should_end_inside(cursor->generic.type)) {
-        end_inside(cursor);
+    if (direction == CW_DT_RECV) { /* cw_dt_gather chooses the length */
+        cursor->pieces = CW_DT_INSIDE;
+        cursor->piece_length = (whole > MAX_RETAINED / 2) ? 0 : (uint32_t)whole;
+    } else if (whole > MAX_RETAINED / 2 || should_end_inside(cursor->generic.type)) {
+        end_inside(cursor, length);
     } else {
         cursor->pieces = CW_DT_LONG;
     }
@@ -563,15 +569,19 @@ size_t cw_dt_pack_next(struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, voi
 
 void cw_dt_gather(struct cw_dt_cursor *cursor, size_t total)
 {
-    size_t length;
+    size_t length, element = 0;
 
     if (cursor->class_id == UCP_DATATYPE_GENERIC && total > 0 && total <= cursor->length) {
         if (cursor->pieces == CW_DT_INSIDE) {
-            cursor->piece_length = (uint32_t)(least_inside(total) + CW_DT_ITEM); /* as the sender computes it */
+            element = cursor->piece_length;
+            end_inside(cursor, total);
         }
         length = (total < cursor->piece_length) ? total : cursor->piece_length;
         cursor->generic.piece = piece_new(cursor->generic.type, length);
-        cursor->length = (cursor->generic.piece != NULL) ? total : cursor->length;
+        if (cursor->generic.piece != NULL) {
+            cursor->generic.piece->element = element;
+            cursor->length = total;
+        }
     }
 }
 
@@ -582,21 +592,34 @@ char *cw_dt_piece_place(const struct cw_dt_cursor *cursor, size_t length)
     return (piece != NULL && length <= piece->capacity - piece->end) ? piece->bytes + piece->end : NULL;
 }
 
-/* Gathers the rest of the message from `offset` on, of which `length` bytes arrived, before it is unpacked: this cannot
- * stop where the sender's pieces end. */
-static CW_COLD bool gather_rest(struct cw_dt_cursor *cursor, size_t offset, const char *src, size_t length)
+/* Gathers more bytes from `offset` on, of which `length` arrived, before they are unpacked: this cannot stop where the
+ * sender's pieces end. At first up to the end of an element, and then element by element; if it cannot stop there
+ * either, the rest of the message. */
+static CW_COLD bool gather_more(struct cw_dt_cursor *cursor, size_t offset, const char *src, size_t length)
 {
+    const size_t element = (cursor->pieces == CW_DT_INSIDE) ? cursor->generic.piece->element : 0;
     const size_t left = cursor->length - offset;
-    struct cw_dt_piece *longer = (left <= MAX_RETAINED) ? piece_new(cursor->generic.type, left) : NULL;
+    struct cw_dt_piece *longer = NULL;
+    size_t capacity = left;
 
+    if (element > 0) {
+        capacity = (offset + length) / element * element + element - offset;
+        capacity = (capacity < left) ? capacity : left;
+    }
+    if (capacity <= MAX_RETAINED) { /* an element that is not the last one may follow in the same memory */
+        longer = piece_new(cursor->generic.type, (capacity < element && element <= left) ? element : capacity);
+    }
     if (longer == NULL) {
         return false;
     }
     cw_bytes_copy_any(longer->bytes, src, length);
     longer->end = length;
+    longer->capacity = capacity;
+    longer->element = element;
     piece_free(cursor->generic.piece);
     cursor->generic.piece = longer;
     cursor->pieces = (offset == 0) ? CW_DT_LONG : CW_DT_ELEMENTS;
+    cursor->piece_length = (element > 0) ? (uint32_t)element : cursor->piece_length;
     return true;
 }
 
@@ -610,7 +633,7 @@ static ucs_status_t unpack_at(struct cw_dt_cursor *cursor, size_t offset, const 
         note_cost(cursor, start, length);
     }
     if (cw_unlikely(status == UCS_ERR_MESSAGE_TRUNCATED) && cursor->generic.piece != NULL &&
-        offset + length < cursor->length && gather_rest(cursor, offset, src, length)) {
+        offset + length < cursor->length && gather_more(cursor, offset, src, length)) {
         return UCS_OK; /* the type cannot stop there, and gets the same bytes again */
     }
     return status;
@@ -621,6 +644,17 @@ static bool ends_inside(const struct cw_dt_cursor *cursor, size_t length)
 {
     return cursor->pieces == CW_DT_INSIDE && length <= cursor->piece_length &&
            length >= cursor->piece_length - CW_DT_ITEM;
+}
+
+/* After gather_more, all up to `offset` is unpacked: it is the end of an element. */
+static void go_on_by_elements(const struct cw_dt_cursor *cursor, size_t offset)
+{
+    struct cw_dt_piece *piece = cursor->generic.piece;
+    const size_t left = cursor->length - offset;
+
+    if (cursor->pieces != CW_DT_INSIDE && piece->element > 0 && piece->end == 0) {
+        piece->capacity = (piece->element < left) ? piece->element : left;
+    }
 }
 
 static ucs_status_t unpack_generic(struct cw_dt_cursor *cursor, const char *src, size_t length)
@@ -635,7 +669,7 @@ static ucs_status_t unpack_generic(struct cw_dt_cursor *cursor, const char *src,
         return unpack_at(cursor, begin, src, length);
     }
     if (cursor->pieces == CW_DT_INSIDE && length > piece->capacity - piece->end) { /* the sender's end elsewhere */
-        (void)gather_rest(cursor, begin - piece->end, piece->bytes, piece->end);
+        (void)gather_more(cursor, begin - piece->end, piece->bytes, piece->end);
     }
     for (; length > 0 && status == UCS_OK; src += part, length -= part) {
         piece = cursor->generic.piece;
@@ -651,6 +685,7 @@ static ucs_status_t unpack_generic(struct cw_dt_cursor *cursor, const char *src,
 
             piece->end = 0;
             status = unpack_at(cursor, end - length + part - whole, piece->bytes, whole);
+            go_on_by_elements(cursor, end - length + part);
         }
     }
     return status;

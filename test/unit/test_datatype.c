@@ -715,6 +715,52 @@ TEST_WITH(long_elements_arrive_in_any_packets, set_up, tear_down)
     free(to);
 }
 
+/* A message of `count` elements, in packets of `packet` bytes, or of any lengths (0), for a type that stops between its
+ * items only. */
+static void receive_elements(size_t element, size_t count, size_t packet, char *wire, char *to)
+{
+    const size_t length = element * count;
+    struct cw_dt_cursor cursor;
+    size_t part, i;
+
+    begin_elements(length, 21);
+    for (i = 0; i < length; i += 4099) {
+        wire[i] = (char)next_random();
+    }
+    assert_int_equal(cw_dt_start(&cursor, generic, to, count, CW_DT_RECV), UCS_OK);
+    cw_dt_gather(&cursor, length);
+    while (cursor.offset < length) {
+        part = (packet > 0) ? packet : 1 + below(below(5) > 0 ? 40000 : 2 * element);
+        part = (length - cursor.offset < part) ? length - cursor.offset : part;
+        assert_int_equal(cw_dt_unpack(&cursor, wire + cursor.offset, part), UCS_OK);
+    }
+    cw_dt_finish(&cursor);
+    assert_int_equal(type_state.finishes, 1);
+    for (i = 0; i < length; i += 4099) {
+        assert_int_equal(to[length - 1 - i], wire[i]);
+    }
+}
+
+/* Of a sender with other pieces, each element is unpacked as a whole: the message may be longer than the limit of what
+ * is gathered. */
+TEST_WITH(many_long_elements_arrive_in_any_packets, set_up, tear_down)
+{
+    static const size_t packets[] = {327680, 8240, CW_DT_PIECE, 4000000};
+    const size_t element = 21 * 450000, count = 8; /* 72 MiB */
+    char *wire = calloc(count, element), *to = malloc(count * element);
+    unsigned i;
+
+    for (i = 0; i < 4; i++) {
+        receive_elements(element, count, packets[i], wire, to);
+        assert_in_range(type_state.unpacks, count, count + 2);
+    }
+    for (i = 0; i < 300; i++) {
+        receive_elements(21 * (4000 + below(30000)), 1 + below(9), 0, wire, to);
+    }
+    free(wire);
+    free(to);
+}
+
 /* The error of a piece in the middle is handed on, and so is one that only looks as if the type could not stop. */
 TEST_WITH(an_error_in_the_middle_ends_the_pieces, set_up, tear_down)
 {
