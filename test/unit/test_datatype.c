@@ -761,6 +761,24 @@ TEST_WITH(many_long_elements_arrive_in_any_packets, set_up, tear_down)
     free(to);
 }
 
+/* Who asks for the size of a message sends nothing. */
+TEST_WITH(sizes_are_no_messages, set_up, tear_down)
+{
+    const size_t length = 300007;
+    char *from = malloc(length), *to = malloc(length);
+    size_t size;
+    unsigned n;
+
+    begin_elements(length, 21);
+    for (n = 0; n < 8; n++) {
+        assert_int_equal(cw_dt_packed_size(generic, from, 1, &size), UCS_OK);
+        assert_int_equal(size, length);
+        assert_int_equal(is_sent_whole(from, to, length, 8240), n % 2 == 0);
+    }
+    free(from);
+    free(to);
+}
+
 /* The error of a piece in the middle is handed on, and so is one that only looks as if the type could not stop. */
 TEST_WITH(an_error_in_the_middle_ends_the_pieces, set_up, tear_down)
 {
