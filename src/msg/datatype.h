@@ -156,7 +156,8 @@ size_t cw_dt_pack_nt(struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, void 
  * more, where the type stops by itself: the sender ends a packet there, and the receiver's type is called for the same
  * bytes. Bytes of shorter packets pass through a buffer; without memory each packet is packed or unpacked by itself. A
  * type that returns UCS_ERR_MESSAGE_TRUNCATED for a piece before the end cannot stop there (structures of MPICH): it
- * gets the same bytes again with the rest of the element, or if it refuses that, with all that follow, up to a limit. */
+ * gets the same bytes again with the rest of the element, or if it refuses that, with all that follow, up to a
+ * limit. */
 #define CW_DT_PIECE ((size_t)64 << 10)
 #define CW_DT_ITEM  64u
 /* No number of packets of a sender with other pieces has this length. */

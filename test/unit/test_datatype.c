@@ -730,7 +730,10 @@ static void receive_elements(size_t element, size_t count, size_t packet, char *
     assert_int_equal(cw_dt_start(&cursor, generic, to, count, CW_DT_RECV), UCS_OK);
     cw_dt_gather(&cursor, length);
     while (cursor.offset < length) {
-        part = (packet > 0) ? packet : 1 + below(below(5) > 0 ? 40000 : 2 * element);
+        part = packet;
+        if (part == 0) {
+            part = 1 + below(below(5) > 0 ? 40000 : 2 * element);
+        }
         part = (length - cursor.offset < part) ? length - cursor.offset : part;
         assert_int_equal(cw_dt_unpack(&cursor, wire + cursor.offset, part), UCS_OK);
     }
