@@ -74,12 +74,11 @@ static void begin_revocable(struct shm_conn *conn)
 
 static void end_revocable(struct shm_conn *conn)
 {
-    if (conn->revocable.next == NULL) {
-        return;
+    cw_lock_enter(&revocable.lock); /* neighbours in the list change the link, too */
+    if (conn->revocable.next != NULL) {
+        __atomic_store_n(&conn->tx.control->revocations, 0, __ATOMIC_RELEASE);
+        cw_list_remove(&conn->revocable);
     }
-    cw_lock_enter(&revocable.lock);
-    __atomic_store_n(&conn->tx.control->revocations, 0, __ATOMIC_RELEASE);
-    cw_list_remove(&conn->revocable);
     cw_lock_leave(&revocable.lock);
 }
 
