@@ -13,7 +13,8 @@
  * Reading the word takes as long as a short copy. So a word that was right is not read again for FRESH_TICKS, in which
  * no pid can be reused, since the kernel assigns all others first, unless the peer has cleared a word meanwhile: before
  * it releases the memory, it changes `revocations` in the memory of each connection. It no longer counts there once it
- * has closed the connection, while the peer, which may not know, still copies with validity words: 0.
+ * has closed the connection, while the peer, which may not know, still copies with validity words: 0. Nothing reports
+ * an execve: a copy directly after it may reach the new program, as it may between the check and the copy.
  *
  * A dialler does not know the peer's words before the reply, which a peer that computes sends late. Until then only
  * copies with a validity word are made: its value is a random number, too, that only the owner of the memory has.
