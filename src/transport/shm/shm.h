@@ -151,7 +151,6 @@ struct shm_conn {
     struct shm_checked checked[SHM_CHECKED]; /* by address */
     uint64_t checked_ticks;         /* when one of them was checked last */
     uint32_t checked_revocations;   /* the peer's `revocations` before they were checked */
-    uint8_t peer_counts;            /* the peer counts its `revocations` */
     char *hello;                    /* WAITING: to send, allocated */
 };
 
@@ -206,9 +205,7 @@ struct shm_handshake {
     uint64_t memory_size;
     uint8_t sleeps;                 /* the sender may sleep */
     uint8_t accepted;               /* reply only */
-    uint8_t passes;                 /* the sender accepts descriptors (shm_pass.h); 0 from older releases */
-    uint8_t counts;                 /* the sender counts its `revocations`; 0 from older releases */
-    uint8_t reserved[4];
+    uint8_t passes, reserved[5];    /* the sender accepts descriptors (shm_pass.h); 0 from older releases */
     uint64_t probe_address;         /* address of a word in the sender's process ... */
     uint64_t probe;                 /* ... and its value while the connection is open */
     uint64_t target_address;        /* address of another word, for the receiver to write; all three 0: no copies */

@@ -88,7 +88,6 @@ void cw_shm_peer_offer(struct shm_conn *conn, struct shm_handshake *handshake)
     handshake->passes = 1;
     if (shm_iface_of(&conn->super)->peer_memory) {
         begin_revocable(conn);
-        handshake->counts = 1;
         __atomic_store_n(&conn->probe, cw_random_u64() | 1, __ATOMIC_RELAXED); /* never 0 */
         handshake->probe_address = (uintptr_t)&conn->probe;
         handshake->probe = conn->probe;
@@ -108,7 +107,6 @@ int cw_shm_peer_take(struct shm_conn *conn, const struct shm_handshake *handshak
     conn->peer.probe = handshake->probe;
     conn->peer_target = handshake->target_address;
     conn->peer_passes = handshake->passes == 1;
-    conn->peer_counts = handshake->counts == 1;
     return 1;
 }
 
@@ -186,7 +184,7 @@ static bool is_checked(struct shm_conn *conn, const struct cw_peer_process *owne
 static void note_checked(struct shm_conn *conn, const struct cw_peer_process *owner, uint32_t revocations,
                          uint64_t ticks)
 {
-    if (conn->state != SHM_CONN_OPEN || !conn->peer_counts || revocations == 0) {
+    if (conn->state != SHM_CONN_OPEN || revocations == 0) {
         return;
     }
     if (conn->checked_revocations != revocations) {

@@ -218,7 +218,7 @@ struct cw_tcp_iface {
     unsigned num_lingering;
     struct cw_tcp_conn *active;   /* the connection of the last event; NULL: none */
     struct cw_tcp_conn *hot;      /* `active`, or NULL: progress only uses the poller */
-    size_t unpolled;              /* bytes received since progress last polled while there was a hot one */
+    size_t unpolled;              /* bytes received since progress last polled the others */
     unsigned streak;              /* events of `active` in a row, up to CW_TCP_STREAK */
     uint8_t *staging;             /* NULL until needed */
     size_t staging_size;          /* at least a whole frame */
