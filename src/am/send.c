@@ -115,10 +115,17 @@ static ucs_status_ptr_t send_request(struct ucp_ep *ep, uint16_t id, const void 
 static CW_NOINLINE ucs_status_t send_gathered(struct ucp_ep *ep, uint64_t first, const void *header,
                                               size_t header_length, const void *buffer, size_t length)
 {
+    const ucp_dt_iov_t parts[] = {{(void *)(uintptr_t)header, header_length}, {(void *)(uintptr_t)buffer, length}};
+    const size_t total = header_length + length;
     char bytes[SHORT_BYTES];
 
-    if (header_length >= SHORT_BYTES || length > SHORT_BYTES - header_length ||
-        !cw_ep_can_send_short(ep, header_length + length)) {
+    if (length > SIZE_MAX - header_length || !cw_ep_can_send_short(ep, total)) {
+        return CW_AGAIN;
+    }
+    if (cw_lane_is_self(ep->conn)) { /* packed in place: one copy instead of two */
+        return cw_send_parts(ep, CW_PACKET_AM_EAGER, first, parts, 2, total);
+    }
+    if (total > SHORT_BYTES) {
         return CW_AGAIN;
     }
     if (cw_likely(header_length <= CW_BYTES_INLINE)) {
@@ -129,7 +136,7 @@ static CW_NOINLINE ucs_status_t send_gathered(struct ucp_ep *ep, uint64_t first,
     if (length > 0) {
         memcpy(bytes + header_length, buffer, length);
     }
-    return cw_lane_send_short(ep->conn, CW_PACKET_AM_EAGER, first, bytes, header_length + length);
+    return cw_lane_send_short(ep->conn, CW_PACKET_AM_EAGER, first, bytes, total);
 }
 
 static CW_COLD ucs_status_ptr_t refuse(unsigned id)

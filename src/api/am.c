@@ -134,20 +134,37 @@ static CW_NOINLINE ucs_status_ptr_t send_fast_locked(ucp_ep_h ep, unsigned id, c
     return result;
 }
 
+static CW_NOINLINE ucs_status_ptr_t send_with_header(ucp_ep_h ep, unsigned id, const void *header,
+                                                     size_t header_length, const void *buffer, size_t length,
+                                                     const ucp_request_param_t *param)
+{
+    if (cw_unlikely(header_length > CW_AM_SMALL_HEADER)) {
+        return send_general(ep, id, header, header_length, buffer, length, param);
+    }
+    return cw_am_send(ep, id, header, header_length, buffer, length, param);
+}
+
 ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
                                  const void *buffer, size_t count, const ucp_request_param_t *param)
 {
     const uint32_t unusual = UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FIELD_FLAGS;
 
     CW_PROBE(am_send, ep, id, count);
-    switch ((header_length == 0) ? cw_call_form(ep->worker, UCP_FEATURE_AM, buffer, param, unusual) : CW_CALL_GENERAL) {
+    switch (cw_call_form(ep->worker, UCP_FEATURE_AM, buffer, param, unusual)) {
     case CW_CALL_FAST:
-        return send_fast(ep, id, buffer, count, param);
+        if (cw_likely(header_length == 0)) {
+            return send_fast(ep, id, buffer, count, param);
+        }
+        return send_with_header(ep, id, header, header_length, buffer, count, param);
     case CW_CALL_FAST_LOCKED:
-        return send_fast_locked(ep, id, buffer, count, param);
+        if (cw_likely(header_length == 0)) {
+            return send_fast_locked(ep, id, buffer, count, param);
+        }
+        break;
     default:
-        return send_general(ep, id, header, header_length, buffer, count, param);
+        break;
     }
+    return send_general(ep, id, header, header_length, buffer, count, param);
 }
 
 ucs_status_ptr_t ucp_am_recv_data_nbx(ucp_worker_h worker, void *data_desc, void *buffer, size_t count,

@@ -23,6 +23,12 @@ static inline bool cw_lane_peer_is_own(const struct cw_conn *lane)
     return lane->iface->transport->device_class != CW_DEVICE_NET;
 }
 
+/* Whether the peer is this worker: packets lie in memory of this process alone. */
+static inline bool cw_lane_is_self(const struct cw_conn *lane)
+{
+    return lane->iface->transport->device_class == CW_DEVICE_SELF;
+}
+
 /* ---- packets ---- */
 
 static CW_INLINE ucs_status_t cw_lane_send_short(struct cw_conn *lane, uint8_t id, uint64_t header, const void *payload,

@@ -458,23 +458,34 @@ static size_t pack_list(void *dest, size_t max, void *arg)
 
     memcpy(dest, &list->header, sizeof(list->header));
     for (; iov != list->behind; next += iov->length, iov++) {
-        cw_bytes_copy_short(next, iov->buffer, iov->length);
+        if (iov->length <= CW_BYTES_INLINE) {
+            cw_bytes_copy_inline(next, iov->buffer, iov->length);
+        } else {
+            cw_bytes_copy_any(next, iov->buffer, iov->length);
+        }
     }
     return max;
+}
+
+ucs_status_t cw_send_parts(struct ucp_ep *ep, uint8_t id, uint64_t header, const ucp_dt_iov_t *iov, size_t count,
+                           size_t length)
+{
+    struct list list = {.header = header, .iov = iov, .behind = iov + count};
+
+    return cw_lane_send_bcopy(ep->conn, id, sizeof(header) + length, pack_list, &list);
 }
 
 bool cw_send_list(struct ucp_ep *ep, const struct cw_send_kind *kind, uint64_t header, const ucp_dt_iov_t *iov,
                   size_t count)
 {
-    struct list list = {.header = header, .iov = iov, .behind = iov + count};
     size_t length;
 
-    if (!cw_ep_ready(ep) || ep->tx == &cw_no_tx) {
+    if (!cw_ep_ready(ep) || !cw_lane_peer_is_own(ep->conn)) {
         return false;
     }
     length = list_length(ep, iov, count);
     if (length == SIZE_MAX || (kind->credited && !cw_credit_has(ep, length)) ||
-        cw_lane_send_bcopy(ep->conn, kind->ids[CW_SEND_WHOLE], sizeof(header) + length, pack_list, &list) != UCS_OK) {
+        cw_send_parts(ep, kind->ids[CW_SEND_WHOLE], header, iov, count, length) != UCS_OK) {
         return false;
     }
     if (kind->credited) {
