@@ -409,18 +409,21 @@ void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t len
     on_longer(ep, CW_PACKET_TAG_EAGER, data, length);
 }
 
-/* cw_bytes_move, because the program may receive into memory that it sends. */
-static CW_NOINLINE bool consume(struct ucp_ep *ep, struct cw_tag_recv *recv, ucp_tag_t tag, const void *payload,
-                                size_t length)
+/* Whether a loopback message can be copied to the receive within the send. */
+static inline bool can_consume(struct cw_request *request, size_t length)
 {
-    struct cw_request *request = cw_tag_request_of(recv);
+    const struct cw_tag_recv_state *state = cw_request_state(request);
+
+    return (request->flags & CW_REQUEST_FAST) && length <= state->cursor.length;
+}
+
+/* Copies a loopback message to its receive, which has left the matcher. cw_bytes_move, because the program may receive
+ * into memory that it sends. */
+static void consume(struct ucp_ep *ep, struct cw_request *request, ucp_tag_t tag, const void *payload, size_t length)
+{
     struct cw_tag_recv_state *state = cw_request_state(request);
 
-    if (!(request->flags & CW_REQUEST_FAST) || length > state->cursor.length) {
-        return false;
-    }
     CW_PROBE(packet, ep, CW_PACKET_TAG_EAGER, sizeof(tag) + length);
-    cw_tag_matcher_take_first(&ep->worker->tag->matcher);
     request->info.sender_tag = tag;
     request->info.length = length;
     cw_count_message(ep->worker, CW_COUNT_TAG_RECEIVED, length);
@@ -431,16 +434,71 @@ static CW_NOINLINE bool consume(struct ucp_ep *ep, struct cw_tag_recv *recv, ucp
     }
     cw_list_add_tail(&ep->worker->tag->consumed, &request->link);
     cw_credit_passed(ep, length);
+}
+
+/* Stores a loopback message that no receive matches. */
+static bool store(struct ucp_ep *ep, ucp_tag_t tag, const void *payload, size_t length)
+{
+    struct ucp_recv_desc *desc = (ep->worker->trace == NULL) ? make_desc(ep, length, length, 0) : NULL;
+
+    if (desc == NULL) {
+        return false;
+    }
+    if (!cw_credit_arrived(ep, length)) {
+        cw_tag_desc_free(ep->worker, desc);
+        return false;
+    }
+    CW_PROBE(packet, ep, CW_PACKET_TAG_EAGER, sizeof(tag) + length);
+    desc->in.received = length;
+    cw_bytes_copy_short(desc->data, payload, length);
+    cw_reassembly_add_stored(&desc->in, ep);
+    enqueue(ep->worker, desc, tag);
+    ep->worker->tag->num_stored++;
     return true;
 }
 
-bool cw_tag_consume(struct cw_conn *conn, uint64_t header, const void *payload, size_t length)
+/* A message that does not match the oldest receive of the array. */
+static CW_NOINLINE bool consume_other(struct ucp_ep *ep, ucp_tag_t tag, const void *payload, size_t length,
+                                      bool may_store)
+{
+    struct cw_tag_matcher *matcher = &ep->worker->tag->matcher;
+    struct cw_tag_found found;
+
+    if (!cw_tag_matcher_find_recv(matcher, tag, &found)) {
+        return false;
+    }
+    if (found.recv == NULL) {
+        return may_store && store(ep, tag, payload, length);
+    }
+    if (!can_consume(cw_tag_request_of(found.recv), length)) {
+        return false;
+    }
+    cw_tag_matcher_take_found(matcher, &found);
+    consume(ep, cw_tag_request_of(found.recv), tag, payload, length);
+    return true;
+}
+
+bool cw_tag_consume(struct cw_conn *conn, uint64_t header, const void *payload, size_t length, bool may_store)
 {
     struct ucp_ep *ep = conn->user;
+    struct cw_tag_matcher *matcher = &ep->worker->tag->matcher;
     const ucp_tag_t tag = le64toh(header);
-    const struct cw_tag_posted *match = cw_tag_matcher_first(&ep->worker->tag->matcher, tag);
+    const struct cw_tag_posted *first = cw_tag_matcher_first(matcher, tag);
+    struct cw_request *request;
 
-    return match != NULL && ep->state == CW_EP_OPEN && consume(ep, match->recv, tag, payload, length);
+    if (cw_unlikely(ep->state != CW_EP_OPEN)) {
+        return false;
+    }
+    if (cw_unlikely(first == NULL)) {
+        return consume_other(ep, tag, payload, length, may_store);
+    }
+    request = cw_tag_request_of(first->recv);
+    if (!can_consume(request, length)) {
+        return false;
+    }
+    cw_tag_matcher_take_first(matcher);
+    consume(ep, request, tag, payload, length);
+    return true;
 }
 
 /* Receives that callbacks post wait for the next round, so that progress terminates. */
@@ -451,8 +509,12 @@ unsigned cw_tag_finish_consumed(void *owner)
     const struct cw_list *last = consumed->prev;
     struct cw_list *link;
     struct cw_request *request;
-    unsigned count = 0;
+    unsigned count = worker->tag->num_stored;
 
+    worker->tag->num_stored = 0;
+    if (cw_list_empty(consumed)) {
+        return count;
+    }
     do {
         link = cw_list_pop_head(consumed);
         request = cw_container_of(link, struct cw_request, link);

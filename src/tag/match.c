@@ -19,7 +19,7 @@
 #define FIRST_SPACE 32u
 
 /* Comparing this many entries of the array is cheaper than hashing, ... */
-#define CHEAP_COMPARES 4u
+#define CHEAP_COMPARES 4
 
 /* ... and hashing one receive costs as much as comparing this many. */
 #define HASHING 8u
@@ -278,7 +278,7 @@ static CW_NOINLINE bool array_grow(struct cw_tag_matcher *matcher, size_t size)
 
 /* Makes space for one more entry at the end of the array. False: there are many receives, or no memory. It moves at
  * most as many entries as were removed since the last move, so the amortized cost per receive is constant. */
-CW_NOINLINE bool cw_tag_matcher_make_space(struct cw_tag_matcher *matcher)
+static bool make_space(struct cw_tag_matcher *matcher)
 {
     const size_t size = (size_t)(matcher->array_end - matcher->array);
     const size_t taken = (size_t)(matcher->last - matcher->first);
@@ -367,7 +367,7 @@ CW_NOINLINE void cw_tag_matcher_enqueue(struct cw_tag_matcher *matcher, struct c
                                         uint64_t mask)
 {
     if (matcher->num_other == 0) {
-        if (cw_tag_matcher_make_space(matcher)) {
+        if (make_space(matcher)) {
             cw_tag_matcher_post_array(matcher, recv, tag, mask);
             cw_tag_matcher_set_stop(matcher);
             return;
@@ -422,35 +422,78 @@ static struct cw_tag_recv *leftover_match(const struct cw_tag_matcher *matcher, 
     return best;
 }
 
-struct cw_tag_recv *cw_tag_matcher_match_recv(struct cw_tag_matcher *matcher, uint64_t tag)
+/* Finds the oldest matching receive outside the array. */
+static struct cw_tag_found find_other(const struct cw_tag_matcher *matcher, uint64_t tag)
 {
-    struct cw_tag_node **best_link = NULL, **link;
-    struct cw_tag_recv *best = NULL, *listed;
+    struct cw_tag_found found = {NULL, NULL};
+    struct cw_tag_node **link;
     uint64_t left;
 
-    if (matcher->num_other == 0) {
-        return array_take(matcher, tag);
-    }
     for (left = matcher->busy; left != 0; left &= left - 1) {
         const unsigned slot = (unsigned)__builtin_ctzll(left);
 
         link = find(matcher, tag & matcher->masks[slot].mask, slot);
-        if (*link != NULL && (best == NULL || (*link)->position < best->node.position)) {
-            best = recv_of(*link);
-            best_link = link;
+        if (*link != NULL && (found.recv == NULL || (*link)->position < found.recv->node.position)) {
+            found.recv = recv_of(*link);
+            found.link = link;
         }
     }
-    listed = leftover_match(matcher, tag, best);
-    if (listed == NULL) {
-        return NULL;
-    }
-    if (listed == best) {
-        remove_oldest(matcher, best_link);
+    found.recv = leftover_match(matcher, tag, found.recv);
+    return found;
+}
+
+static void take_other(struct cw_tag_matcher *matcher, const struct cw_tag_found *found)
+{
+    if (found->recv->node.position & CW_TAG_LISTED) {
+        cw_list_remove(&found->recv->node.ring);
     } else {
-        cw_list_remove(&listed->node.ring);
+        remove_oldest(matcher, found->link);
     }
-    unlink_recv(matcher, listed);
-    return listed;
+    unlink_recv(matcher, found->recv);
+}
+
+struct cw_tag_recv *cw_tag_matcher_match_recv(struct cw_tag_matcher *matcher, uint64_t tag)
+{
+    struct cw_tag_found found;
+
+    if (matcher->num_other == 0) {
+        return array_take(matcher, tag);
+    }
+    found = find_other(matcher, tag);
+    if (found.recv != NULL) {
+        take_other(matcher, &found);
+    }
+    return found.recv;
+}
+
+bool cw_tag_matcher_find_recv(const struct cw_tag_matcher *matcher, uint64_t tag, struct cw_tag_found *found)
+{
+    const struct cw_tag_posted *posted, *end = matcher->last;
+
+    if (matcher->num_other > 0) {
+        *found = find_other(matcher, tag);
+        return true;
+    }
+    found->recv = NULL;
+    if (end - matcher->first > CHEAP_COMPARES) { /* array_take counts the comparisons behind these */
+        end = matcher->first + CHEAP_COMPARES;
+    }
+    for (posted = matcher->first; posted != end; posted++) {
+        if (cw_tag_matches(tag, posted->key, posted->mask)) {
+            found->recv = posted->recv;
+            return true;
+        }
+    }
+    return end == matcher->last;
+}
+
+void cw_tag_matcher_take_found(struct cw_tag_matcher *matcher, const struct cw_tag_found *found)
+{
+    if (matcher->num_other > 0) {
+        take_other(matcher, found);
+    } else {
+        cw_tag_matcher_cancel(matcher, found->recv);
+    }
 }
 
 bool cw_tag_matcher_cancel(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv)

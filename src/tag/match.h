@@ -157,7 +157,6 @@ static inline size_t cw_tag_hash(uint64_t seed, uint64_t key, uint64_t slot)
 }
 
 /* Slow paths of the inline functions below. */
-bool                   cw_tag_matcher_make_space(struct cw_tag_matcher *matcher);
 struct cw_tag_message *cw_tag_matcher_find_message(struct cw_tag_matcher *matcher, uint64_t tag, uint64_t mask);
 struct cw_tag_recv    *cw_tag_matcher_match_recv(struct cw_tag_matcher *matcher, uint64_t tag);
 void                   cw_tag_matcher_enqueue(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, uint64_t tag,
@@ -199,12 +198,6 @@ static inline struct cw_tag_message *cw_tag_matcher_probe(struct cw_tag_matcher 
 static inline bool cw_tag_matcher_is_idle(const struct cw_tag_matcher *matcher)
 {
     return matcher->last != matcher->stop;
-}
-
-/* As cw_tag_matcher_is_idle, after making space in the array. */
-static inline bool cw_tag_matcher_becomes_idle(struct cw_tag_matcher *matcher)
-{
-    return (matcher->num_unexpected | matcher->num_other) == 0 && cw_tag_matcher_make_space(matcher);
 }
 
 /* Adds a new receive to the array, which must have space; the index in the array is the order of posting. */
@@ -273,6 +266,19 @@ static inline void cw_tag_matcher_add_unexpected(struct cw_tag_matcher *matcher,
     matcher->num_unexpected++;
     matcher->stop = matcher->last;
 }
+
+/* A posted receive that was found, and where. */
+struct cw_tag_found {
+    struct cw_tag_recv  *recv;   /* NULL: none */
+    struct cw_tag_node **link;   /* to it, if it is in the table */
+};
+
+/* Finds the earliest posted receive that matches a tag; it stays posted. False: that takes a longer search, which only
+ * cw_tag_matcher_arrive does. */
+bool cw_tag_matcher_find_recv(const struct cw_tag_matcher *matcher, uint64_t tag, struct cw_tag_found *found);
+
+/* Removes the receive, before any other call on this matcher; it belongs to the caller. */
+void cw_tag_matcher_take_found(struct cw_tag_matcher *matcher, const struct cw_tag_found *found);
 
 /*
  * Removes a posted receive. Returns false, without effect, if it is not posted (already matched). The cost does not

@@ -186,10 +186,10 @@ static CW_INLINE ucs_status_ptr_t take_here(struct ucp_worker *worker, void *buf
     return UCS_STATUS_PTR(UCS_OK);
 }
 
-/* Fast path: posts a receive into contiguous host memory. It sets only those members of the request that are read
- * before they are written again. */
-static CW_INLINE ucs_status_ptr_t post_fast(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
-                                            ucp_tag_t mask, const ucp_request_param_t *param, unsigned flags)
+/* The request of a receive into contiguous host memory, from the pool, which must not be empty. It sets only those
+ * members that are read before they are written again. */
+static CW_INLINE struct cw_request *take_fast(struct ucp_worker *worker, void *buffer, size_t length,
+                                              const ucp_request_param_t *param, unsigned flags)
 {
     struct cw_request *request = cw_request_pool_take(worker);
     struct cw_tag_recv_state *state = cw_request_state(request);
@@ -198,7 +198,23 @@ static CW_INLINE ucs_status_ptr_t post_fast(struct ucp_worker *worker, void *buf
     state->cursor.contig = buffer;
     state->since = worker->moment;
     cw_request_start(request, param, param->op_attr_mask, CW_REQUEST_TAG_RECV, flags);
-    cw_tag_matcher_post_array(&worker->tag->matcher, &state->match, tag, mask);
+    return request;
+}
+
+static CW_INLINE struct cw_tag_recv *match_of(struct cw_request *request)
+{
+    struct cw_tag_recv_state *state = cw_request_state(request);
+
+    return &state->match;
+}
+
+/* Fast path: posts such a receive, for which the array must have space. */
+static CW_INLINE ucs_status_ptr_t post_fast(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
+                                            ucp_tag_t mask, const ucp_request_param_t *param, unsigned flags)
+{
+    struct cw_request *request = take_fast(worker, buffer, length, param, flags);
+
+    cw_tag_matcher_post_array(&worker->tag->matcher, match_of(request), tag, mask);
     return cw_request_handle(request);
 }
 
@@ -208,13 +224,15 @@ static CW_NOINLINE ucs_status_ptr_t recv_fast_beside(struct ucp_worker *worker, 
                                                      ucp_tag_t tag, ucp_tag_t mask, const ucp_request_param_t *param)
 {
     struct cw_tag_matcher *matcher = &worker->tag->matcher;
-    struct cw_tag_message *message;
+    struct cw_tag_message *message = cw_tag_matcher_probe(matcher, tag, mask, false);
     struct ucp_recv_desc *desc;
+    struct cw_request *request;
 
-    if (cw_tag_matcher_becomes_idle(matcher) && !cw_request_pool_is_empty(&worker->requests)) {
-        return post_fast(worker, buffer, length, tag, mask, param, fast_flags(worker));
+    if (message == NULL && !cw_request_pool_is_empty(&worker->requests)) {
+        request = take_fast(worker, buffer, length, param, fast_flags(worker));
+        cw_tag_matcher_queue(matcher, match_of(request), tag, mask);
+        return cw_request_handle(request);
     }
-    message = cw_tag_matcher_probe(matcher, tag, mask, false);
     desc = (message == NULL) ? NULL : cw_container_of(message, struct ucp_recv_desc, match);
     if (desc == NULL || !is_here(desc, length, param)) {
         return receive(worker, buffer, length, tag, mask, message, param);

@@ -19,6 +19,7 @@
 struct cw_tag_state {
     struct cw_tag_matcher matcher;
     struct cw_list consumed;  /* matched receives that complete in the next progress; cw_tag_consume */
+    unsigned num_stored;      /* unexpected messages stored by cw_tag_consume that progress has not counted */
     struct cw_hash revocable; /* unexpected messages that their senders may cancel; tag/desc.h */
     struct cw_list dropped;   /* loopback messages that were cancelled before they arrived; tag/cancel.c */
     struct cw_tag_spares spares;
@@ -82,9 +83,9 @@ ucs_status_t cw_tag_on_eager(struct ucp_ep *ep, const void *data, size_t length)
  * array. */
 void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t length);
 ucs_status_t cw_tag_on_sync(struct ucp_ep *ep, const void *data, size_t length);
-/* The upcalls `consume` and `finish`. A loopback message is copied from the sender's memory if the oldest receive
- * matches it and is of contiguous memory that is long enough. */
-bool cw_tag_consume(struct cw_conn *conn, uint64_t header, const void *payload, size_t length);
+/* The upcalls `consume` and `finish`. A loopback message is copied from the sender's memory if its receive is found at
+ * once and is of contiguous memory that is long enough, or stored if no receive matches. */
+bool cw_tag_consume(struct cw_conn *conn, uint64_t header, const void *payload, size_t length, bool may_store);
 unsigned cw_tag_finish_consumed(void *owner);
 ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_tag_on_rts(struct ucp_ep *ep, const void *data, size_t length);

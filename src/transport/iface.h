@@ -119,9 +119,10 @@ struct cw_upcalls {
     /* For interfaces with both ends of a connection, called inside a send: a packet with the id `consume_id`, while
      * none is queued for this end. The payload is in memory of the sender. True: the core has consumed the packet and
      * has called no callback of the program; the interface calls `finish` in its next progress, before it delivers any
-     * packet, and the worker must not sleep until then. False: the interface queues the packet. NULL: as false. */
+     * packet, and the worker must not sleep until then. False: the interface queues the packet. `may_store`: the core
+     * may store a message that no receive matches. NULL: as false. */
     uint8_t consume_id;
-    bool (*consume)(struct cw_conn *conn, uint64_t header, const void *payload, size_t length);
+    bool (*consume)(struct cw_conn *conn, uint64_t header, const void *payload, size_t length, bool may_store);
     /* Completes what `consume` has started. Returns the number of packets. */
     unsigned (*finish)(void *owner);
     /* The interface ran out of receive buffers, so peers may have had to resend packets. NULL: not counted. */

@@ -135,18 +135,21 @@ API_TEST(test_no_imm_cmpl_gives_a_request)
 }
 
 /* A message that waits in the queue is older than one that is sent after its receive was posted. */
+/* Behind an active message, which waits for progress, a tag message waits too. */
 API_TEST(test_tag10_no_message_overtakes_a_queued_one)
 {
+    const ucp_request_param_t none = cw_param_none();
     char *in[2] = {malloc(LONGEST), malloc(LONGEST)};
     char *out = malloc(LONGEST);
     const size_t first = 8;
 
-    open_connected(pair, NULL);
+    open_connected(pair, &with_am);
     memset(out, 1, LONGEST);
     for (int i = 0; i < SIZES; i++) {
         struct cw_op second = {0};
         void *recv[2];
 
+        assert_null(ucp_am_send_nbx(pair->tx->ep, 9, NULL, 0, out, first, &none)); /* which has no handler */
         send_at_once(pair, out, first, 1);
         recv[0] = post(pair, in[0], LONGEST, 0, 0);
         recv[1] = post(pair, in[1], LONGEST, 0, 0);
@@ -162,6 +165,78 @@ API_TEST(test_tag10_no_message_overtakes_a_queued_one)
     free(in[0]);
     free(in[1]);
     free(out);
+}
+
+/* A short message that no receive matches has arrived when the send returns. The next progress counts it. */
+API_TEST(test_r9_unexpected_messages_arrive_within_the_send)
+{
+    static const size_t lengths[] = {0, 1, 8, 48, 1024, 8192};
+    const ucp_request_param_t none = cw_param_none();
+    char out[8192], in[8192];
+    ucp_tag_recv_info_t info;
+
+    open_connected(pair, NULL);
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        cw_pattern_fill(out, lengths[i], 4);
+        send_at_once(pair, out, lengths[i], i);
+        assert_null(ucp_tag_probe_nb(pair->rx->worker, i + 1, CW_TAG_ALL, 0, &info));
+        assert_non_null(ucp_tag_probe_nb(pair->rx->worker, 0, 0, 0, &info));
+        assert_int_equal(info.sender_tag, i);
+        assert_int_equal(info.length, lengths[i]);
+        send_at_once(pair, out, 1, i);
+        memset(in, 0, sizeof(in));
+        assert_null(ucp_tag_recv_nbx(pair->rx->worker, in, sizeof(in), i, CW_TAG_ALL, &none));
+        cw_pattern_check(in, lengths[i], 4);
+        assert_null(ucp_tag_recv_nbx(pair->rx->worker, in, 1, i, CW_TAG_ALL, &none));
+        assert_int_equal(ucp_worker_progress(pair->rx->worker), 2);
+        assert_int_equal(ucp_worker_progress(pair->rx->worker), 0);
+    }
+    cw_pair_close(pair);
+}
+
+API_TEST(test_tag21_an_unexpected_synchronous_message_waits_for_its_receive)
+{
+    const ucp_request_param_t none = cw_param_none();
+    uint64_t in = 0, out = 4;
+    void *send;
+
+    open_connected(pair, NULL);
+    send = ucp_tag_send_sync_nbx(pair->tx->ep, &out, sizeof(out), 1, &none);
+    assert_true(UCS_PTR_IS_PTR(send));
+    cw_pair_settle(pair);
+    assert_int_equal(ucp_request_check_status(send), UCS_INPROGRESS);
+    assert_null(ucp_tag_recv_nbx(pair->rx->worker, &in, sizeof(in), 1, CW_TAG_ALL, &none));
+    assert_int_equal(cw_pair_wait(pair, send, "send"), UCS_OK);
+    assert_int_equal(in, 4);
+    cw_pair_close(pair);
+}
+
+/* So many receives that the matcher hashes them. */
+API_TEST(test_tag4_a_receive_among_many)
+{
+    enum { MANY = 300 };
+    uint64_t in[MANY], out;
+    void *recv[MANY];
+
+    open_connected(pair, NULL);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < MANY; i++) {
+            recv[i] = post(pair, &in[i], 8, (ucp_tag_t)(i / 2), (i % 3 == 0) ? CW_TAG_ALL : 0xffff);
+        }
+        for (int i = 0; i < MANY; i++) {
+            const int to = (i * 7 % (MANY / 2)) * 2 + (i >= MANY / 2);
+
+            out = (uint64_t)to;
+            send_at_once(pair, &out, 8, (ucp_tag_t)(to / 2));
+            is_in_progress(recv[to]);
+        }
+        cw_pair_settle(pair);
+        for (int i = 0; i < MANY; i++) {
+            has(recv[i], 8, (ucp_tag_t)(i / 2));
+            assert_int_equal(in[i], i);
+        }
+    }
+    cw_pair_close(pair);
 }
 
 /* Whether the first receive in the order of posting matches, another one, or none. */
@@ -538,6 +613,27 @@ API_TEST(test_wak5_a_matched_receive_keeps_the_worker_awake)
     cw_pair_close(pair);
     free(out);
     free(in);
+}
+
+API_TEST(test_wak5_an_unexpected_message_wakes_the_worker)
+{
+    const ucp_request_param_t none = cw_param_none();
+    uint64_t in = 0, out = 4;
+    int fd;
+
+    cw_test_skip_reference("it does not wake");
+    cw_pair_open_wakeup(pair);
+    cw_pair_ping(pair, 77);
+    fd = cw_worker_efd(pair->rx->worker);
+    cw_worker_drain_and_arm(pair->rx->worker);
+    assert_int_equal(cw_fd_poll(fd, 0), 0);
+    send_at_once(pair, &out, sizeof(out), 1);
+    assert_int_equal(cw_fd_poll(fd, 0), 1);
+    assert_int_equal(ucp_worker_arm(pair->rx->worker), UCS_ERR_BUSY);
+    cw_worker_drain_and_arm(pair->rx->worker);
+    assert_null(ucp_tag_recv_nbx(pair->rx->worker, &in, sizeof(in), 1, CW_TAG_ALL, &none));
+    assert_int_equal(in, 4);
+    cw_pair_close(pair);
 }
 
 /* The receive is the worker's, not the endpoint's. */

@@ -23,7 +23,7 @@ static unsigned asked;          /* how often for one of them */
 static unsigned arrived, bytes_wrong;
 static char order[8];           /* of upcalls: c of consume, f of finish, p of packet */
 static unsigned num_order;
-static bool consumes;
+static bool consumes, stores;
 static unsigned sends_from_finish;
 static struct cw_conn *dialled, *accepted;
 static struct cw_iface *iface;
@@ -31,19 +31,34 @@ static struct cw_poller *poller;
 
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
+void *__real_aligned_alloc(size_t alignment, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
 void __real_free(void *memory);
 void __wrap_free(void *memory);
 
-void *__wrap_malloc(size_t size)
+static void note_block(void *memory, size_t size)
 {
-    void *memory = __real_malloc(size);
-
     if (memory != NULL && size > LONG && num_blocks < MOST_BLOCKS) {
         asked++;
         live_bytes += size;
         blocks[num_blocks].at = memory;
         blocks[num_blocks++].size = size;
     }
+}
+
+void *__wrap_malloc(size_t size)
+{
+    void *memory = __real_malloc(size);
+
+    note_block(memory, size);
+    return memory;
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t size)
+{
+    void *memory = __real_aligned_alloc(alignment, size);
+
+    note_block(memory, size);
     return memory;
 }
 
@@ -120,13 +135,14 @@ static void closed(struct cw_conn *conn, ucs_status_t status)
     (void)conn, (void)status;
 }
 
-static bool consume(struct cw_conn *conn, uint64_t header, const void *payload, size_t length)
+static bool consume(struct cw_conn *conn, uint64_t header, const void *payload, size_t length, bool may_store)
 {
     assert_ptr_equal(conn, accepted);
     assert_int_equal(header, 5);
     assert_int_equal(length, 3);
     assert_memory_equal(payload, "abc", 3);
     note('c');
+    stores = may_store;
     return consumes;
 }
 
@@ -266,7 +282,9 @@ TEST_WITH(what_is_consumed_ends_in_progress, connect_both, end)
 {
     assert_int_equal(cw_iface_arm(iface), UCS_OK);
     send_three(CONSUMED_ID);
+    assert_true(stores);
     assert_true(cw_lane_hand_over(dialled, CONSUMED_ID, 5, "abc", 3));
+    assert_false(stores); /* its sender may wait for a receive */
     assert_order("cc");
     assert_int_equal(cw_iface_arm(iface), UCS_ERR_BUSY);
     assert_int_equal(cw_iface_progress(iface), 1);

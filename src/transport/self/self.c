@@ -10,6 +10,7 @@
 #include "transport/self/self_transport.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,14 +25,13 @@
 #define MAX_SHORT       (MAX_BCOPY - (uint32_t)sizeof(uint64_t))
 #define MAX_WHOLE       (384u << 10)
 
-/* Events are cached for reuse: at most MAX_SPARE short ones of SMALL bytes of data, and longer ones of as many bytes in
- * total as fit into the queue. libc would return the memory of long ones to the system, and each new page costs a
- * fault, which takes longer than copying the page. */
-#define SMALL           256u
-#define MAX_SPARE       64u
+/* Events lie one after the other in blocks. A block that is read is cached for reuse: libc would return the memory of
+ * long ones to the system, and each new page costs a fault, which takes longer than copying the page. */
+#define EVENT_ALIGN     32u
+#define BLOCK_BYTES     (16u << 10)
 #define MAX_SPARE_BYTES (QUEUE_MAX_BYTES + MAX_WHOLE)
 
-enum event_kind { EVENT_PACKET, EVENT_HELLO, EVENT_CLOSED };
+enum event_kind { EVENT_PACKET, EVENT_HELLO };
 
 /* Shared by both ends, reference counted. */
 struct pairs {
@@ -43,33 +43,43 @@ struct self_conn {
     struct cw_conn super;
     struct self_conn *peer;     /* NULL before the accept and after the peer's close */
     struct cw_list link;        /* iface->conns */
-    struct event *last_event;   /* EVENT_CLOSED for this end, preallocated so that it cannot fail; NULL: it is queued */
+    struct cw_list closed;      /* iface->closed, once the peer has closed; else empty */
     struct pairs *pairs;
     int is_dialler;
     int blocked;                /* a send returned CW_AGAIN */
 };
 
 struct event {
-    struct cw_list link;        /* iface->queue */
-    struct self_conn *target;
-    size_t length;
-    uint32_t space;             /* capacity of its data; 0: it is freed after use */
+    struct self_conn *target;   /* NULL: it was closed */
+    uint32_t length;
+    uint32_t size;              /* up to the next event */
     uint8_t kind;
     uint8_t id;
-    char data[];
+    _Alignas(8) char data[];    /* behind a header of 8 bytes the payload is aligned to 32 */
+};
+
+_Static_assert(offsetof(struct event, data) + sizeof(uint64_t) == EVENT_ALIGN, "the payload is aligned");
+
+struct block {
+    struct block *next;
+    uint32_t size;              /* of its events */
+    uint32_t used;
+    _Alignas(EVENT_ALIGN) char events[];
 };
 
 struct self_iface {
     struct cw_iface super;
-    struct cw_list queue;
+    struct block *first;        /* from here on there are events; NULL: there has never been one */
+    struct block *last;         /* new events go here */
+    uint32_t read;              /* bytes of `first` that are read */
+    unsigned num_queued;
+    size_t queued_bytes;        /* of packets */
+    struct block *spare;
+    size_t spare_bytes;
+    struct cw_list closed;      /* ends to report as closed, after all events */
     struct cw_list conns;
-    struct event *spare;        /* short ones, linked through link.next */
-    struct event *spare_long;   /* long ones, linked through link.next */
-    unsigned num_spare;
-    uint32_t spare_bytes;       /* total capacity of the long ones */
-    size_t queued_bytes;
     int blocked;                /* some connection waits for space */
-    uint8_t has_consumed;          /* progress must call `finish` for consumed packets; they are older than those in the
+    uint8_t has_consumed;       /* progress must call `finish` for consumed packets; they are older than those in the
                                  * queue */
 };
 
@@ -97,116 +107,155 @@ static ucs_status_t self_open(const struct cw_iface_params *params, struct cw_if
                      .latency_ns = 20,
                      .bandwidth_bps = 10e9,
                      .overhead_ns = 20}};
-    cw_list_init(&iface->queue);
+    cw_list_init(&iface->closed);
     cw_list_init(&iface->conns);
     *iface_p = &iface->super;
     return UCS_OK;
 }
 
-static struct event *next_spare(const struct event *event)
+static void free_blocks(struct block *block)
 {
-    return (struct event *)(void *)event->link.next;
-}
+    struct block *next;
 
-static void free_spare(struct event *event)
-{
-    struct event *next;
-
-    for (; event != NULL; event = next) {
-        next = next_spare(event);
-        free(event);
+    for (; block != NULL; block = next) {
+        next = block->next;
+        free(block);
     }
 }
 
 static void self_close(struct cw_iface *super)
 {
     struct self_iface *iface = cw_container_of(super, struct self_iface, super);
-    struct cw_list *link;
 
-    while ((link = cw_list_pop_head(&iface->queue)) != NULL) {
-        free(cw_container_of(link, struct event, link));
-    }
-    free_spare(iface->spare);
-    free_spare(iface->spare_long);
+    free_blocks(iface->first);
+    free_blocks(iface->spare);
     free(iface);
 }
 
-/* Only the most recent long spare event is tried. If it is too short for the data it is freed, so the spare ones adapt
- * to the length of the data. */
-static CW_NOINLINE struct event *event_make(struct self_iface *iface, size_t max)
+/* Only the most recent spare block is tried. If it is too short it is freed, so the spare ones adapt to the length of
+ * the data. */
+static struct block *take_block(struct self_iface *iface, uint32_t size)
 {
-    const size_t space = (max <= SMALL) ? SMALL : max;
-    struct event *event = (max <= SMALL) ? NULL : iface->spare_long;
+    struct block *block = iface->spare;
 
-    if (event != NULL) {
-        iface->spare_long = next_spare(event);
-        iface->spare_bytes -= event->space;
-        if (event->space >= max) {
-            return event;
+    if (block != NULL) {
+        iface->spare = block->next;
+        iface->spare_bytes -= block->size;
+        if (block->size >= size) {
+            return block;
         }
-        free(event);
+        free(block);
     }
-    event = malloc(sizeof(*event) + space);
-    if (event != NULL) {
-        event->space = (uint32_t)space;
+    block = aligned_alloc(EVENT_ALIGN, sizeof(*block) + size);
+    if (block != NULL) {
+        block->size = size;
     }
-    return event;
+    return block;
 }
 
-static struct event *event_take(struct self_iface *iface, size_t max)
+static void put_block(struct self_iface *iface, struct block *block)
 {
-    struct event *event = iface->spare;
-
-    if (event == NULL || max > SMALL) {
-        return event_make(iface, max);
-    }
-    iface->spare = next_spare(event);
-    iface->num_spare--;
-    return event;
-}
-
-static CW_NOINLINE void event_put_long(struct self_iface *iface, struct event *event)
-{
-    if (event->space > MAX_SPARE_BYTES - iface->spare_bytes) {
-        free(event);
+    if (block->size > MAX_SPARE_BYTES - iface->spare_bytes) {
+        free(block);
         return;
     }
-    event->link.next = (void *)iface->spare_long;
-    iface->spare_long = event;
-    iface->spare_bytes += event->space;
+    block->next = iface->spare;
+    iface->spare = block;
+    iface->spare_bytes += block->size;
 }
 
-static void event_put(struct self_iface *iface, struct event *event)
+/* Appends a block for an event of that size. */
+static CW_NOINLINE struct block *add_block(struct self_iface *iface, uint32_t size)
 {
-    if (event->space > SMALL) {
-        event_put_long(iface, event);
-    } else if (event->space == 0 || iface->num_spare == MAX_SPARE) {
-        free(event);
-    } else {
-        event->link.next = (void *)iface->spare;
-        iface->spare = event;
-        iface->num_spare++;
+    struct block *block = take_block(iface, (size < BLOCK_BYTES) ? BLOCK_BYTES : size);
+
+    if (block == NULL) {
+        return NULL;
     }
+    block->next = NULL;
+    block->used = 0;
+    if (iface->last == NULL) {
+        iface->first = block;
+    } else {
+        iface->last->next = block;
+    }
+    iface->last = block;
+    return block;
 }
 
-static void queue_add(struct self_iface *iface, struct event *event)
+static uint32_t event_size(size_t length)
 {
-    cw_iface_wake(&iface->super);
-    cw_list_add_tail(&iface->queue, &event->link);
+    return (uint32_t)(offsetof(struct event, data) + length + EVENT_ALIGN - 1) & ~(EVENT_ALIGN - 1);
 }
 
 /* Appends an event with space for `max` bytes of data; NULL: no memory. */
-static struct event *event_new(struct self_iface *iface, struct self_conn *target, enum event_kind kind, size_t max)
+static CW_INLINE struct event *event_new(struct self_iface *iface, struct self_conn *target, enum event_kind kind,
+                                         uint8_t id, size_t max)
 {
-    struct event *event = event_take(iface, max);
+    const uint32_t size = event_size(max);
+    struct block *block = iface->last;
+    struct event *event;
 
-    if (event != NULL) {
-        event->target = target;
-        event->kind = (uint8_t)kind;
-        event->length = 0;
-        queue_add(iface, event);
+    if (cw_unlikely(block == NULL || size > block->size - block->used)) {
+        block = add_block(iface, size);
+        if (block == NULL) {
+            return NULL;
+        }
     }
+    cw_iface_wake(&iface->super);
+    event = (struct event *)(void *)(block->events + block->used);
+    block->used += size;
+    event->target = target;
+    event->length = (uint32_t)max;
+    event->size = size;
+    event->kind = (uint8_t)kind;
+    event->id = id;
+    iface->num_queued++;
     return event;
+}
+
+/* The event has fewer bytes of data than it has space for. */
+static void event_shrink(struct self_iface *iface, struct event *event, uint32_t length)
+{
+    struct block *block = iface->last;
+
+    event->length = length;
+    if ((char *)event + event->size == block->events + block->used) {
+        block->used -= event->size;
+        event->size = event_size(length);
+        block->used += event->size;
+    }
+}
+
+/* The event at iface->read, or at the beginning of the next block. */
+static struct event *event_at(struct block **block, uint32_t *read)
+{
+    if (*read == (*block)->used) {
+        *block = (*block)->next;
+        *read = 0;
+    }
+    return (struct event *)(void *)((*block)->events + *read);
+}
+
+/* Removes the oldest event, of at least one; it is valid until the next call or queue_rewind. */
+static CW_INLINE struct event *queue_pop(struct self_iface *iface)
+{
+    struct block *block = iface->first;
+    struct event *event = event_at(&iface->first, &iface->read);
+
+    if (cw_unlikely(iface->first != block)) {
+        put_block(iface, block);
+    }
+    iface->read += event->size;
+    iface->num_queued--;
+    return event;
+}
+
+/* The queue is empty: the next event goes to the beginning of a block again. */
+static CW_INLINE void queue_rewind(struct self_iface *iface)
+{
+    iface->read = 0;
+    iface->last->used = 0;
 }
 
 /* The claim pairs that the peer has, or new ones. */
@@ -233,30 +282,27 @@ static void pairs_put(struct pairs *pairs)
 static struct self_conn *conn_new(struct self_iface *iface, void *user, struct self_conn *peer)
 {
     struct self_conn *conn = malloc(sizeof(*conn));
-    struct event *event = malloc(sizeof(*event));
     struct pairs *pairs = pairs_get(peer);
 
-    if (conn == NULL || event == NULL || pairs == NULL) {
+    if (conn == NULL || pairs == NULL) {
         free(conn);
-        free(event);
         pairs_put(pairs);
         return NULL;
     }
-    *event = (struct event){.target = conn, .kind = EVENT_CLOSED};
     *conn = (struct self_conn){.super = {.iface = &iface->super, .user = user, .max_whole = MAX_WHOLE},
                           .peer = peer,
-                          .last_event = event,
                           .pairs = pairs,
                           .is_dialler = (peer == NULL)};
+    cw_list_init(&conn->closed);
     cw_list_add_tail(&iface->conns, &conn->link);
     return conn;
 }
 
 static void conn_free(struct self_conn *conn)
 {
+    cw_list_remove(&conn->closed);
     cw_list_remove(&conn->link);
     pairs_put(conn->pairs);
-    free(conn->last_event);
     free(conn);
 }
 
@@ -274,13 +320,12 @@ static ucs_status_t self_dial(struct cw_iface *super, const void *address, size_
     if (conn == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    event = event_new(iface, conn, EVENT_HELLO, hello_length);
+    event = event_new(iface, conn, EVENT_HELLO, 0, hello_length);
     if (event == NULL) {
         conn_free(conn);
         return UCS_ERR_NO_MEMORY;
     }
     memcpy(event->data, hello, hello_length);
-    event->length = hello_length;
     *conn_p = &conn->super;
     return UCS_OK;
 }
@@ -290,23 +335,34 @@ static int self_is_there(const struct cw_conn *super CW_UNUSED)
     return 1;
 }
 
+/* Events for the connection are skipped. */
+static void forget_events(struct self_iface *iface, const struct self_conn *conn)
+{
+    struct block *block = iface->first;
+    uint32_t read = iface->read;
+    struct event *event;
+    unsigned i;
+
+    for (i = 0; i < iface->num_queued; i++) {
+        event = event_at(&block, &read);
+        read += event->size;
+        if (event->target == conn) {
+            iface->queued_bytes -= (event->kind == EVENT_PACKET) ? event->length : 0;
+            event->target = NULL;
+        }
+    }
+}
+
 static void self_close_conn(struct cw_conn *super)
 {
     struct self_conn *conn = self_conn_of(super);
     struct self_iface *iface = iface_of(super);
-    struct event *event, *next;
 
-    cw_list_for_each_safe(event, next, &iface->queue, struct event, link) {
-        if (event->target == conn) {
-            iface->queued_bytes -= (event->kind == EVENT_PACKET) ? event->length : 0;
-            cw_list_remove(&event->link);
-            free(event);
-        }
-    }
+    forget_events(iface, conn);
     if (conn->peer != NULL) {
         conn->peer->peer = NULL;
-        queue_add(iface, conn->peer->last_event);
-        conn->peer->last_event = NULL;
+        cw_list_add_tail(&iface->closed, &conn->peer->closed);
+        cw_iface_wake(&iface->super);
     }
     conn_free(conn);
 }
@@ -337,12 +393,11 @@ static ucs_status_t queue_packed(struct cw_conn *super, uint8_t id, size_t max, 
     if (status != UCS_OK) {
         return status;
     }
-    event = event_new(iface, conn->peer, EVENT_PACKET, max);
+    event = event_new(iface, conn->peer, EVENT_PACKET, id, max);
     if (event == NULL) {
         return again(conn, iface);
     }
-    event->id = id;
-    event->length = pack(event->data, max, arg);
+    event_shrink(iface, event, (uint32_t)pack(event->data, max, arg));
     iface->queued_bytes += event->length;
     return UCS_OK;
 }
@@ -360,14 +415,14 @@ static inline bool may_offer(const struct self_conn *conn, const struct self_ifa
 {
     const struct cw_upcalls *upcalls = iface->super.upcalls;
 
-    return id == upcalls->consume_id && cw_list_empty(&iface->queue) && upcalls->consume != NULL && conn->peer != NULL;
+    return id == upcalls->consume_id && iface->num_queued == 0 && upcalls->consume != NULL && conn->peer != NULL;
 }
 
 /* may_offer must hold. */
 static inline bool offer(const struct self_conn *conn, struct self_iface *iface, uint64_t header, const void *payload,
-                         size_t length)
+                         size_t length, bool may_store)
 {
-    if (!iface->super.upcalls->consume(&conn->peer->super, header, payload, length)) {
+    if (!iface->super.upcalls->consume(&conn->peer->super, header, payload, length, may_store)) {
         return false;
     }
     iface->has_consumed = 1;
@@ -381,7 +436,7 @@ static bool self_hand_over(struct cw_conn *super, uint8_t id, uint64_t header, c
     const struct self_conn *conn = self_conn_of(super);
     struct self_iface *iface = iface_of(super);
 
-    return may_offer(conn, iface, id) && offer(conn, iface, header, payload, length);
+    return may_offer(conn, iface, id) && offer(conn, iface, header, payload, length, false);
 }
 
 static CW_NOINLINE ucs_status_t queue_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload,
@@ -392,16 +447,14 @@ static CW_NOINLINE ucs_status_t queue_short(struct cw_conn *super, uint8_t id, u
     ucs_status_t status = can_send(conn, iface);
     struct event *event = NULL;
 
-    if (status == UCS_OK) {
-        event = event_new(iface, conn->peer, EVENT_PACKET, sizeof(header) + length);
+    if (cw_likely(status == UCS_OK)) {
+        event = event_new(iface, conn->peer, EVENT_PACKET, id, sizeof(header) + length);
         status = (event != NULL) ? UCS_OK : again(conn, iface);
     }
     CW_PROBE(send_short, SELF_WIRE_ID, sizeof(header) + length, (int)status);
-    if (status != UCS_OK) {
+    if (cw_unlikely(status != UCS_OK)) {
         return status;
     }
-    event->id = id;
-    event->length = sizeof(header) + length;
     memcpy(event->data, &header, sizeof(header));
     cw_bytes_copy_short(event->data + sizeof(header), payload, length);
     iface->queued_bytes += event->length;
@@ -411,7 +464,7 @@ static CW_NOINLINE ucs_status_t queue_short(struct cw_conn *super, uint8_t id, u
 static CW_NOINLINE ucs_status_t offer_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload,
                                             size_t length)
 {
-    return offer(self_conn_of(super), iface_of(super), header, payload, length) ? UCS_OK :
+    return offer(self_conn_of(super), iface_of(super), header, payload, length, true) ? UCS_OK :
            queue_short(super, id, header, payload, length);
 }
 
@@ -503,38 +556,69 @@ static void give_space(struct self_iface *iface)
     }
 }
 
+static unsigned report_closed(struct self_iface *iface, struct cw_list *closed)
+{
+    struct cw_list *link;
+    struct self_conn *conn;
+    unsigned count = 0;
+
+    while ((link = cw_list_pop_head(closed)) != NULL) {
+        conn = cw_container_of(link, struct self_conn, closed);
+        cw_list_init(&conn->closed);
+        iface->super.upcalls->closed(&conn->super, UCS_ERR_CONNECTION_RESET);
+        count++;
+    }
+    return count;
+}
+
+static CW_NOINLINE unsigned deliver_other(struct self_iface *iface, struct event *event)
+{
+    if (event->target == NULL) {
+        return 0;
+    }
+    take_hello(iface, event);
+    return 1;
+}
+
+/* What is left after the events: `closed` are those ends that were closed before. */
+static CW_NOINLINE unsigned deliver_rest(struct self_iface *iface, struct cw_list *closed)
+{
+    unsigned count = report_closed(iface, closed);
+
+    if (iface->blocked && iface->queued_bytes < QUEUE_MAX_BYTES / 2) {
+        give_space(iface);
+        count++;
+    }
+    return count;
+}
+
 /* Handles only the events queued before the call: events that upcalls add wait for the next round, so that progress
  * terminates. */
 static CW_NOINLINE unsigned deliver(struct self_iface *iface)
 {
     struct cw_iface *super = &iface->super;
-    struct cw_list *last = iface->queue.prev;
+    unsigned left = iface->num_queued, count = 0;
+    struct cw_list closed;
     struct event *event;
-    unsigned count = 0;
-    int end = cw_list_empty(&iface->queue);
 
+    cw_list_init(&closed);
+    cw_list_splice_tail(&closed, &iface->closed);
     super->woken = iface->has_consumed;
-    while (!end) {
-        event = cw_list_head(&iface->queue, struct event, link);
-        end = (&event->link == last);
-        cw_list_remove(&event->link);
-        switch (event->kind) {
-        case EVENT_PACKET:
+    for (; left > 0; left--) {
+        event = queue_pop(iface);
+        if (cw_likely(event->kind == EVENT_PACKET && event->target != NULL)) {
             iface->queued_bytes -= event->length;
             super->upcalls->packet(&event->target->super, event->id, event->data, event->length);
-            break;
-        case EVENT_HELLO:
-            take_hello(iface, event);
-            break;
-        default:
-            super->upcalls->closed(&event->target->super, UCS_ERR_CONNECTION_RESET);
+            count++;
+        } else {
+            count += deliver_other(iface, event);
         }
-        event_put(iface, event);
-        count++;
     }
-    if (iface->blocked && iface->queued_bytes < QUEUE_MAX_BYTES / 2) {
-        give_space(iface);
-        count++;
+    if (cw_likely(iface->num_queued == 0 && iface->last != NULL)) {
+        queue_rewind(iface);
+    }
+    if (cw_unlikely(!cw_list_empty(&closed) || iface->blocked)) {
+        count += deliver_rest(iface, &closed);
     }
     return count;
 }
@@ -546,7 +630,7 @@ static CW_NOINLINE unsigned finish_consumed(struct self_iface *iface)
     unsigned count;
 
     iface->has_consumed = 0;
-    if (cw_list_empty(&iface->queue) && !iface->blocked) {
+    if (iface->num_queued == 0 && cw_list_empty(&iface->closed) && !iface->blocked) {
         super->woken = 0;
         return super->upcalls->finish(super->owner);
     }
