@@ -8,8 +8,9 @@
 #define cw_likely(x)   __builtin_expect(!!(x), 1)
 #define cw_unlikely(x) __builtin_expect(!!(x), 0)
 
-/* The compiler forgets what it knows of the pointer: later accesses use this one register and reload it. */
-#define CW_FORGET(pointer) __asm__("" : "+r"(pointer))
+/* The compiler forgets what it knows of a pointer or an integer: later accesses use this one register and reload what
+ * the pointer points to. */
+#define CW_FORGET(value) __asm__("" : "+r"(value))
 
 /* A parameter that a function has only because its function type requires it. */
 #define CW_UNUSED __attribute__((unused))
