@@ -2,7 +2,8 @@
 /*
  * Outages of the network, under a device that would retry for ever. Ports lose their link while the peer's process is
  * seen over another network: an endpoint with error handling fails when the port has been down for
- * UCX_KEEPALIVE_INTERVAL, and goes on when the link comes back sooner (ERR-2).
+ * UCX_KEEPALIVE_INTERVAL, and goes on when the link comes back sooner (ERR-2). And connections that are opened after an
+ * outage outlive those that did not survive it.
  */
 #include "test_verbs_sides.h"
 
@@ -10,6 +11,37 @@ enum { INTERVAL_MS = 1000, SOON_MS = 850 /* it is not reported earlier */ };
 
 static const ucp_request_param_t none = {.op_attr_mask = 0};
 static pid_t child;
+
+/* ---- the watch's TCP connections ---- */
+
+static uint64_t silent_ms; /* those that exist have not been answered for so long, and never will be */
+static unsigned connects;
+
+int __real_cw_net_connect(const struct cw_net_address *address, const struct cw_net_options *options, int *connected);
+int __wrap_cw_net_connect(const struct cw_net_address *address, const struct cw_net_options *options, int *connected);
+size_t __real_cw_net_unacknowledged(int fd);
+size_t __wrap_cw_net_unacknowledged(int fd);
+bool __real_cw_net_is_unanswered(int fd, uint64_t within_ms);
+bool __wrap_cw_net_is_unanswered(int fd, uint64_t within_ms);
+
+int __wrap_cw_net_connect(const struct cw_net_address *address, const struct cw_net_options *options, int *connected)
+{
+    connects++;
+    silent_ms = 0;
+    return __real_cw_net_connect(address, options, connected);
+}
+
+size_t __wrap_cw_net_unacknowledged(int fd)
+{
+    return (silent_ms > 0) ? 1 : __real_cw_net_unacknowledged(fd);
+}
+
+bool __wrap_cw_net_is_unanswered(int fd, uint64_t within_ms)
+{
+    return (silent_ms > 0 && within_ms <= silent_ms) || __real_cw_net_is_unanswered(fd, within_ms);
+}
+
+/* ---- ports without a link ---- */
 
 static int setup(void **state)
 {
@@ -21,6 +53,8 @@ static int setup(void **state)
     device_is.repeats = 1;
     child = start_child();
     failures = 0;
+    connects = 0;
+    silent_ms = 0;
     return 0;
 }
 
@@ -197,4 +231,37 @@ TEST_WITH(test_parked, setup, teardown)
     assert_int_equal(iface_of(0)->num_live, 1);
     stand_in_link(1, 1);
     await_failures(2);
+}
+
+/* ---- connections behind an outage ---- */
+
+/* The peer opens a connection while those that were opened before seem silent. */
+TEST_WITH(test_opened_after_outage, setup, teardown)
+{
+    ucp_ep_h ep = open_two();
+    unsigned before;
+
+    pass(INTERVAL_MS / 2);
+    before = connects;
+    silent_ms = INTERVAL_MS / 2;
+    reach(connect_ep(0, 1, UCP_ERR_HANDLING_MODE_PEER), 1, 6);
+    assert_int_equal(silent_ms, 0);
+    assert_int_not_equal(connects, before);
+    pass(3 * INTERVAL_MS);
+    reach(ep, 1, 7);
+    assert_int_equal(failures, 0);
+}
+
+/* No progress is made in the outage. */
+TEST_WITH(test_late_check, setup, teardown)
+{
+    ucp_ep_h ep = open_two();
+
+    pass(INTERVAL_MS / 2);
+    silent_ms = 10 * INTERVAL_MS;
+    now_ns += UINT64_C(10000000) * INTERVAL_MS;
+    pass(3 * INTERVAL_MS);
+    reach(ep, 1, 7);
+    assert_int_equal(silent_ms, 0);
+    assert_int_equal(failures, 0);
 }
