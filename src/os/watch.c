@@ -23,8 +23,12 @@
 #define SHORT_NS     (5 * NS_PER_S)   /* shorter intervals are not left to the kernel */
 #define PARTS        10u              /* of a short interval, after each of which the connection is checked */
 #define SILENT_PARTS 6u               /* without an answer: the machine is silent */
+#define ANEW_PARTS   2u               /* after each of which a new connection is tried */
+#define LATE_PARTS   3u               /* by which a check is late: the silence was not seen by two of them */
 #define READ_BYTES   1024u            /* of a watcher are read together */
 #define MOST_BYTES   4096u            /* that a watcher sends while the process does not read */
+
+#define SILENT "its machine stopped responding"
 
 /* A connection that a peer made here. */
 struct accepted {
@@ -230,6 +234,7 @@ void cw_watch_end(struct cw_watch *watch)
 {
     disconnect(watch);
     watch->doubts = 0;
+    watch->until_ns = 0;
 }
 
 static void notify(struct cw_watch *watch, ucs_status_t status, const char *why)
@@ -240,15 +245,28 @@ static void notify(struct cw_watch *watch, ucs_status_t status, const char *why)
 
 static void set_alarm(struct cw_watch *watch)
 {
-    const uint64_t now_ns = cw_clock_ns(), next_ns = now_ns + watch->interval_ns / PARTS;
+    const uint64_t part_ns = watch->interval_ns / PARTS, now_ns = cw_clock_ns();
 
     if (watch->doubts > 0) {
-        cw_poller_alarm_set(watch->poller, &watch->alarm, now_ns + (DOUBT_NS << (DOUBTS - watch->doubts)));
-    } else if (watch->interval_ns < SHORT_NS && watch->wakes) {
-        cw_poller_alarm_set(watch->poller, &watch->alarm, next_ns);
-    } else if (watch->interval_ns < SHORT_NS) {
-        cw_poller_alarm_set_lazy(watch->poller, &watch->alarm, next_ns);
+        watch->due_ns = now_ns + (DOUBT_NS << (DOUBTS - watch->doubts));
+        cw_poller_alarm_set(watch->poller, &watch->alarm, watch->due_ns);
+        return;
     }
+    if (watch->interval_ns >= SHORT_NS) {
+        return;
+    }
+    watch->due_ns = now_ns + ((watch->until_ns != 0) ? ANEW_PARTS * part_ns : part_ns);
+    if (watch->wakes) {
+        cw_poller_alarm_set(watch->poller, &watch->alarm, watch->due_ns);
+    } else {
+        cw_poller_alarm_set_lazy(watch->poller, &watch->alarm, watch->due_ns);
+    }
+}
+
+static void established(struct cw_watch *watch)
+{
+    watch->is_seen = 1;
+    watch->until_ns = 0;
 }
 
 /* 0, or why there is no connection. */
@@ -263,7 +281,9 @@ static int start(struct cw_watch *watch)
         return fd;
     }
     watch->item.fd = fd;
-    watch->is_seen = (uint8_t)is_connected;
+    if (is_connected) {
+        established(watch);
+    }
     if (is_too_high(fd) ||
         cw_poller_add(watch->poller, &watch->item, is_connected ? CW_POLL_READ : CW_POLL_WRITE) != UCS_OK) {
         cw_net_close(fd);
@@ -275,10 +295,21 @@ static int start(struct cw_watch *watch)
     return 0;
 }
 
+static bool is_silence(int error)
+{
+    return error == -ETIMEDOUT || error == -EHOSTUNREACH || error == -ENETUNREACH || error == -ENETDOWN ||
+           error == -EADDRNOTAVAIL; /* the own interface has lost its address */
+}
+
 static void not_there(struct cw_watch *watch, int error)
 {
-    if (error == -ECONNREFUSED && watch->asked > 0) {
+    if (error == -ECONNREFUSED && (watch->asked > 0 || watch->until_ns != 0)) {
         notify(watch, UCS_ERR_CONNECTION_RESET, "the process ended");
+    } else if (is_silence(error) && watch->until_ns != 0 && cw_clock_ns() < watch->until_ns) {
+        disconnect(watch);
+        set_alarm(watch);
+    } else if (is_silence(error) && watch->until_ns != 0) {
+        notify(watch, UCS_ERR_ENDPOINT_TIMEOUT, SILENT);
     } else {
         cw_debug("cannot watch a peer's process by TCP: %s", strerror(-error));
         cw_watch_end(watch);
@@ -306,22 +337,61 @@ static void ask(struct cw_watch *watch)
     }
     watch->asked++;
     watch->doubts = DOUBTS;
+    watch->until_ns = 0;
     reconnect(watch);
+}
+
+/* Bytes are repeated at ever longer intervals, so after an outage a new connection is answered sooner. */
+static void ask_anew(struct cw_watch *watch)
+{
+    watch->until_ns = cw_clock_ns() + watch->interval_ns / PARTS * SILENT_PARTS;
+    reconnect(watch);
+}
+
+/* A new connection was tried, and is not established yet. */
+static unsigned await_answer(struct cw_watch *watch)
+{
+    if (watch->item.fd >= 0 && cw_net_connect_result(watch->item.fd) == 0) {
+        set_alarm(watch); /* the poller reports it next */
+        return 0;
+    }
+    if (cw_clock_ns() < watch->until_ns) {
+        reconnect(watch);
+        return 0;
+    }
+    notify(watch, UCS_ERR_ENDPOINT_TIMEOUT, SILENT);
+    return 1;
 }
 
 /* The next byte is sent when the last one was acknowledged. */
 static unsigned probe(struct cw_watch *watch)
 {
-    const uint64_t silent_ms = watch->interval_ns / PARTS * SILENT_PARTS / NS_PER_MS;
+    const uint64_t part_ns = watch->interval_ns / PARTS;
+    const bool is_late = cw_clock_ns() >= watch->due_ns + LATE_PARTS * part_ns;
 
+    if (watch->until_ns != 0) {
+        return await_answer(watch);
+    }
     if (watch->is_seen && cw_net_unacknowledged(watch->item.fd) == 0) {
         (void)cw_net_send(watch->item.fd, "", 1);
-    } else if (watch->is_seen && cw_net_is_unanswered(watch->item.fd, silent_ms)) {
-        notify(watch, UCS_ERR_ENDPOINT_TIMEOUT, "its machine stopped responding");
-        return 1;
+    } else if (watch->is_seen && cw_net_is_unanswered(watch->item.fd, part_ns * SILENT_PARTS / NS_PER_MS)) {
+        if (!is_late) {
+            notify(watch, UCS_ERR_ENDPOINT_TIMEOUT, SILENT);
+            return 1;
+        }
+        ask_anew(watch); /* this process made no progress and cannot know what the machine did meanwhile */
+        return 0;
     }
     set_alarm(watch);
     return 0;
+}
+
+void cw_watch_heard(struct cw_watch *watch)
+{
+    if (watch->is_seen &&
+        (cw_net_is_unanswered(watch->item.fd, 0) || cw_net_connect_result(watch->item.fd) != 0)) {
+        ask_anew(watch);
+    }
 }
 
 static unsigned on_alarm(struct cw_alarm *alarm)
@@ -346,7 +416,7 @@ static unsigned watch_ready(struct cw_poll_item *item, unsigned events)
     if (!watch->is_seen) {
         result = cw_net_connect_result(item->fd);
         if (result == 0) {
-            watch->is_seen = 1;
+            established(watch);
             cw_poller_modify(watch->poller, item, CW_POLL_READ);
         } else if (result == -ECONNRESET) { /* it was established, or the peer's kernel would have refused it */
             ask(watch);
@@ -359,8 +429,8 @@ static unsigned watch_ready(struct cw_poll_item *item, unsigned events)
     if (result == -EAGAIN) {
         return 0;
     }
-    if (result == -ETIMEDOUT || result == -EHOSTUNREACH || result == -ENETUNREACH) {
-        notify(watch, UCS_ERR_ENDPOINT_TIMEOUT, "its machine stopped responding");
+    if (is_silence((int)result)) {
+        notify(watch, UCS_ERR_ENDPOINT_TIMEOUT, SILENT);
     } else if (result <= 0) {
         ask(watch);
     } else {
@@ -376,6 +446,7 @@ void cw_watch_init(struct cw_watch *watch, struct cw_poller *poller)
     watch->alarm = (struct cw_alarm){.fire = on_alarm};
     watch->is_seen = 0;
     watch->doubts = 0;
+    watch->until_ns = 0;
 }
 
 void cw_watch_begin(struct cw_watch *watch, const struct cw_net_address *address, const struct cw_net_address *source,

@@ -61,6 +61,8 @@ struct cw_watch {
     struct cw_net_address from; /* if is_bound */
     struct cw_net_address to;
     uint64_t interval_ns;
+    uint64_t due_ns;   /* of the alarm */
+    uint64_t until_ns; /* not 0: until then the machine may answer a new connection, although it seems silent */
     /* The watched process ended (UCS_ERR_CONNECTION_RESET), or its machine is silent (UCS_ERR_ENDPOINT_TIMEOUT), as
      * `why` says. Called from the poller, after cw_watch_end; may free the watch. */
     void (*ended)(struct cw_watch *watch, ucs_status_t status, const char *why);
@@ -69,9 +71,12 @@ struct cw_watch {
 /* The caller sets `ended` and `wakes`. */
 void cw_watch_init(struct cw_watch *watch, struct cw_poller *poller);
 /* Connects from that address (NULL: the kernel's choice). A silent machine is reported within interval_ns; if that is
- * short, only while checks are made. Without an answer, or out of memory, the watch has no consequence. */
+ * short, only while checks are made: a program that made none meanwhile gets a further half of the interval. Without an
+ * answer, or out of memory, the watch has no consequence. */
 void cw_watch_begin(struct cw_watch *watch, const struct cw_net_address *address, const struct cw_net_address *source,
                     uint64_t interval_ns);
+/* The process has just answered in another way: if the watch's connection seems silent, that was before. */
+void cw_watch_heard(struct cw_watch *watch);
 void cw_watch_end(struct cw_watch *watch);
 
 #endif

@@ -292,6 +292,21 @@ void stand_in_dies(const char *name)
     pthread_mutex_unlock(&lock);
 }
 
+void stand_in_link(int is_down, int reports)
+{
+    pthread_mutex_lock(&lock);
+    device_is.is_down = is_down;
+    device_is.stands = is_down;
+    for (int i = 0; reports && i < CONTEXTS; i++) {
+        if (contexts[i] != NULL) {
+            add_event(contexts[i],
+                      (struct ibv_async_event){.event_type = is_down ? IBV_EVENT_PORT_ERR : IBV_EVENT_PORT_ACTIVE,
+                                               .element.port_num = 1});
+        }
+    }
+    pthread_mutex_unlock(&lock);
+}
+
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
     struct context *of = (struct context *)context;
@@ -300,7 +315,8 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
     if (read(context->async_fd, &number, sizeof(number)) < 0 || of->num_events == 0) {
         return -1;
     }
-    *event = of->events[--of->num_events];
+    *event = of->events[0];
+    memmove(of->events, of->events + 1, --of->num_events * sizeof(of->events[0]));
     return 0;
 }
 

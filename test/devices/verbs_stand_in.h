@@ -41,6 +41,9 @@ extern struct stand_in_seen {
 
 /* That device breaks for ever, and reports it. NULL: all work again for those who open them anew. */
 void stand_in_dies(const char *name);
+/* The ports lose their links, or have them again; nothing is carried out meanwhile. `reports`: programs that have
+ * opened a device are notified. */
+void stand_in_link(int is_down, int reports);
 /* A connected queue pair of type RC, or NULL. */
 struct ibv_qp *stand_in_connected(void);
 /* A datagram arrives that says it is of queue pair src_qp. Whether there was room for it. */

@@ -33,6 +33,8 @@ struct link {
     ucp_rkey_h key;
 };
 
+#define INTERVAL_S 4.0 /* UCX_KEEPALIVE_INTERVAL of test_opened_after_outage */
+
 static double seconds(void)
 {
     struct timespec now;
@@ -251,6 +253,41 @@ TEST_WITH(test_cut, NULL, good_wire)
 TEST_WITH(test_no_carrier, NULL, good_wire)
 {
     lost("down");
+}
+
+/* An endpoint that is opened when the wire is whole again, while TCP, which repeats its bytes at ever longer intervals,
+ * still makes the watch of an earlier one seem silent: what happened before says nothing about it. */
+TEST_WITH(test_opened_after_outage, NULL, good_wire)
+{
+    char *out = calloc(1, LONG);
+    ucp_rkey_h first_key;
+    struct link link;
+    ucp_ep_h first;
+    double begin;
+
+    assert_non_null(out);
+    link_open(&link, UCP_ERR_HANDLING_MODE_PEER, "rc", "rxe0:1", "rxe1:1");
+    exchange(&link, out);
+    for (begin = seconds(); seconds() < begin + INTERVAL_S / 4;) {
+        progress(&link);
+    }
+    wire("cut");
+    for (begin = seconds(); seconds() < begin + INTERVAL_S * 0.4;) {
+        progress(&link);
+    }
+    wire("good");
+    first = link.ep;
+    first_key = link.key;
+    connect_ep(&link);
+    for (begin = seconds(); seconds() < begin + INTERVAL_S;) {
+        exchange(&link, out);
+    }
+    print_message("of two endpoints %d failed\n", link.failures);
+    close_ep(&link);
+    link.ep = first;
+    link.key = first_key;
+    link_close(&link);
+    free(out);
 }
 
 /* ---- another path ---- */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The peer's process is killed under operations of each kind, or while nothing is under way, or its cable is cut: the
- * endpoint fails once, and every request ends. The settings make the device and the checks of the library far too
- * patient for that (UCX_RC_TIMEOUT, UCX_KEEPALIVE_INTERVAL), so a program that is notified was notified by the watch
- * (ERR-2).
+ * The peer's process is killed under operations of each kind, or while nothing is under way, or its cable is cut or
+ * pulled: the endpoint fails once, and every request ends. The settings make the device and the checks of the library
+ * far too patient for that (UCX_RC_TIMEOUT, UCX_KEEPALIVE_INTERVAL), so a program that is notified was notified by the
+ * watch, or by the port (ERR-2).
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -54,6 +54,8 @@ struct peer {
 
 static struct side here;
 static int failures;
+static ucp_ep_h watched[KINDS];
+static double reported[KINDS]; /* when the failure of watched[] was */
 static char buffer[LONG];
 static uint64_t result;
 
@@ -216,9 +218,11 @@ static void peer_kill(struct peer *peer)
 static void failed(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
     (void)arg;
-    (void)ep;
     assert_true(status == UCS_ERR_CONNECTION_RESET || status == UCS_ERR_ENDPOINT_TIMEOUT);
     failures++;
+    for (int kind = IDLE; kind < KINDS; kind++) {
+        reported[kind] = (watched[kind] == ep) ? seconds() : reported[kind];
+    }
 }
 
 static ucp_ep_h connect_to(const struct peer *peer)
@@ -375,6 +379,76 @@ static void wire(const char *words)
 
     snprintf(command, sizeof(command), "sh '%s' %s", getenv("CW_WIRE"), words);
     assert_int_equal(system(command), 0);
+}
+
+static int good_wire(void **state)
+{
+    (void)state;
+    if (getenv("CW_WIRE") != NULL) {
+        wire("up");
+        wire("good");
+    }
+    return 0;
+}
+
+/* Both ends lose their carrier, with a request of each kind in flight whose answer will not come. */
+static void lose_carrier(const char *before, const char *words)
+{
+    static const char *const names[KINDS] = {"idle", "tag", "rendezvous", "stream", "put", "get", "fadd", "flush"};
+    ucs_status_ptr_t requests[KINDS] = {NULL};
+    ucp_rkey_h keys[KINDS];
+    struct peer peer;
+    double begun, end;
+    int kind;
+
+    if (getenv("CW_WIRE") == NULL) {
+        skip();
+    }
+    assert_true(side_open(&here, "rxe0:1", "2s"));
+    peer_begin(&peer, 0);
+    for (kind = IDLE; kind < KINDS; kind++) {
+        watched[kind] = connect_to(&peer);
+        reported[kind] = 0;
+        assert_int_equal(ucp_ep_rkey_unpack(watched[kind], peer.key.bytes, &keys[kind]), UCS_OK);
+        end_request(begin(EAGER, watched[kind], &peer, keys[kind]), 0);
+        end_request(begin(FLUSH, watched[kind], &peer, keys[kind]), 0);
+    }
+    wire(before);
+    for (kind = IDLE + 1; kind < KINDS; kind++) {
+        requests[kind] = begin((enum kind)kind, watched[kind], &peer, keys[kind]);
+    }
+    wire(words);
+    begun = seconds();
+    for (end = begun + HANG_S; failures < KINDS && seconds() < end;) {
+        ucp_worker_progress(here.worker);
+    }
+    for (kind = IDLE; kind < KINDS; kind++) {
+        print_message("%s, %s: reported after %.2f s\n", words, names[kind], reported[kind] - begun);
+    }
+    for (kind = IDLE; kind < KINDS; kind++) {
+        assert_true(reported[kind] > 0 && reported[kind] < begun + LOST_S);
+        end_request(requests[kind], 1);
+        ucp_rkey_destroy(keys[kind]);
+    }
+    good_wire(NULL);
+    failures = 1;
+    for (kind = IDLE; kind < KINDS; kind++) {
+        close_ep(watched[kind]);
+        watched[kind] = NULL;
+    }
+    peer_kill(&peer);
+    side_close(&here);
+}
+
+TEST_WITH(test_no_carrier, NULL, good_wire)
+{
+    lose_carrier("cut", "down");
+}
+
+/* The watch does not notice, but the port does. */
+TEST_WITH(test_no_carrier_beside_tcp, NULL, good_wire)
+{
+    lose_carrier("mute", "aside");
 }
 
 /* The machine of the peer falls silent under requests. */

@@ -58,7 +58,8 @@ while [ $# -gt 0 ]; do
 done
 
 # Modules that the machine loads, before those that they need are added.
-wanted="virtio_pci virtio_console 9pnet_virtio 9p crc32_generic rdma_rxe ib_uverbs rdma_ucm veth sch_netem tls"
+wanted="virtio_pci virtio_console 9pnet_virtio 9p crc32_generic rdma_rxe ib_uverbs rdma_ucm"
+wanted="$wanted veth sch_netem sch_prio cls_u32 tls"
 
 # fetch_kernel: unpacks the newest kernel package of the system into $kernel. It is not installed: /boot stays as it is.
 fetch_kernel()

@@ -9,7 +9,9 @@
 #   wire.sh double PERCENT     that share of packets arrives twice
 #   wire.sh corrupt PERCENT    one bit of that share of packets is turned
 #   wire.sh cut                nothing arrives, and nobody is notified
+#   wire.sh mute               nothing of RDMA arrives (UDP), but TCP does
 #   wire.sh down, wire.sh up   the ends lose their carrier, as when a cable is pulled, and have it again
+#   wire.sh aside              as down, but TCP between the two hosts takes another way: the loopback device
 #   wire.sh lay [MTU]          there is a cable with a device on each end; wire.sh take: there is none
 #
 # With CW_CABLE=2 it is a second cable between the two hosts: rxe2 and rxe3 on wire2 (10.9.2.1) and wire3 (10.9.2.2).
@@ -33,6 +35,13 @@ up()
     for neighbour in "$(address "$2")" "fe80::ff:fe00:$(($2 + 1))"; do
         ip neigh replace "$neighbour" lladdr "02:00:00:00:00:0$(($2 + 1))" dev "wire$1" nud permanent
     done
+}
+
+# down: the ends lose their carrier, and with it their routes.
+down()
+{
+    ip link set "wire$left" down
+    ip link set "wire$right" down
 }
 
 # rules WORD END OTHER: adds or deletes what sends packets of an end by its table.
@@ -74,9 +83,23 @@ reorder) what="delay 1ms reorder $2%" ;;
 double) what="duplicate $2%" ;;
 corrupt) what="corrupt $2%" ;;
 cut) what="loss 100%" ;;
+mute)
+    for end in "wire$left" "wire$right"; do
+        tc qdisc replace dev "$end" root handle 1: prio &&
+            tc qdisc replace dev "$end" parent 1:3 netem loss 100% &&
+            tc filter replace dev "$end" parent 1: protocol ip prio 1 u32 match ip protocol 17 0xff flowid 1:3 || exit
+    done
+    exit
+    ;;
 down)
-    ip link set "wire$left" down
-    ip link set "wire$right" down
+    down
+    # Else the loopback device would be the way to an address of this machine.
+    ip route replace unreachable "$(address "$right")" table $((100 + left)) &&
+        ip route replace unreachable "$(address "$left")" table $((100 + right))
+    exit
+    ;;
+aside)
+    down
     exit
     ;;
 up)

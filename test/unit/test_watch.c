@@ -292,6 +292,103 @@ TEST_WITH(silence_is_reported, setup, teardown)
     assert_false(cw_alarm_is_set(&watch.alarm));
 }
 
+/* A program that makes no progress while the other machine is silent, and after that asks once more: the connection
+ * repeats its bytes too rarely by then. */
+TEST_WITH(an_outage_without_progress_is_no_death, setup, teardown)
+{
+    const uint64_t interval_ns = UINT64_C(1000000000);
+    unsigned i;
+
+    assert_true(cw_watch_listen(&listener, &here));
+    begin_watch_for(listener.port, interval_ns);
+    await_seen();
+    for (i = 0; i < 2; i++) {
+        settle();
+        is_silent = true;
+        usleep(1500000);
+        (void)cw_poller_dispatch(poller);
+        is_silent = false;
+        assert_int_not_equal(watch.until_ns, 0);
+        await_seen();
+        assert_int_equal(watch.until_ns, 0);
+        dispatch_until(&listener.count, 1);
+    }
+    dispatch_until(&sent, sent + 12);
+    assert_int_equal(ends, 0);
+    assert_int_equal(watch.asked, 0);
+}
+
+/* It asks in vain. */
+static void be_lost(const struct cw_net_address *to, ucs_status_t status)
+{
+    const uint64_t interval_ns = UINT64_C(1000000000);
+    uint64_t begin;
+
+    assert_true(cw_watch_listen(&listener, &here));
+    begin_watch_for(listener.port, interval_ns);
+    await_seen();
+    is_silent = true;
+    usleep(1500000);
+    misled_to = to;
+    misled = 100;
+    begin = cw_clock_ns();
+    (void)cw_poller_dispatch(poller);
+    assert_true(ends == 0 || status == UCS_ERR_CONNECTION_RESET);
+    dispatch_until(&ends, 1);
+    assert_true(cw_clock_ns() - begin < interval_ns);
+    assert_int_equal(end_status, status);
+    assert_false(cw_alarm_is_set(&watch.alarm));
+    assert_int_equal(watch.until_ns, 0);
+}
+
+TEST_WITH(a_loss_without_progress_is_reported, setup, teardown)
+{
+    const struct cw_net_options options = {.backlog = 1}, plain = {0};
+    struct cw_net_address to = here;
+    int fds[4], is_connected;
+    unsigned i;
+
+    fds[0] = cw_net_listen(&here, 1, &options, &to.port); /* its queue is full */
+    assert_true(fds[0] >= 0);
+    for (i = 1; i < 4; i++) {
+        fds[i] = cw_net_connect(&to, &plain, &is_connected);
+        assert_true(fds[i] >= 0);
+    }
+    be_lost(&to, UCS_ERR_ENDPOINT_TIMEOUT);
+    for (i = 0; i < 4; i++) {
+        cw_net_close(fds[i]);
+    }
+}
+
+TEST_WITH(a_death_without_progress_is_reported, setup, teardown)
+{
+    const struct cw_net_options options = {0};
+    struct cw_net_address to = here;
+    const int fd = cw_net_listen(&here, 1, &options, &to.port);
+
+    assert_true(fd >= 0);
+    cw_net_close(fd); /* nobody is at its port */
+    be_lost(&to, UCS_ERR_CONNECTION_RESET);
+}
+
+/* The process answers in another way. */
+TEST_WITH(an_answer_ends_silence, setup, teardown)
+{
+    assert_true(cw_watch_listen(&listener, &here));
+    begin_watch_for(listener.port, UINT64_C(1000000000));
+    await_seen();
+    dispatch_until(&listener.count, 1);
+    cw_watch_heard(&watch);
+    assert_true(watch.is_seen); /* nothing was silent */
+    is_silent = true;
+    cw_watch_heard(&watch);
+    is_silent = false;
+    assert_int_not_equal(watch.until_ns, 0);
+    await_seen();
+    dispatch_until(&sent, sent + 12);
+    assert_int_equal(ends, 0);
+}
+
 static unsigned option(int name)
 {
     socklen_t length = sizeof(int);

@@ -8,6 +8,7 @@
  *   verbs_ud.c       the UD queue pair for datagrams
  *   verbs_cm.c       connection setup by datagrams: dial and accept
  *   verbs_watch.c    detects the end of peer processes
+ *   verbs_port.c     detects that the own port has lost its link
  *   verbs_park.c     idle connections without a queue pair
  *   verbs_renew.c    connections whose queue pair a refused access broke
  *   verbs_conn.c     queue pairs, their send queue entries and completions, teardown (verbs_conn.h)
@@ -111,6 +112,14 @@ struct cw_verbs_request {
     };
 };
 
+/* What the device has reported of itself and of the port. The interfaces of a domain share it, because each event
+ * reaches only one of them. */
+struct cw_verbs_health {
+    _Atomic unsigned changes; /* of the members below */
+    _Atomic int vanished;
+    _Atomic uint64_t down_ns; /* when an interface learned that the port has no link; 0: it has one */
+};
+
 struct cw_verbs_domain {
     struct cw_domain super;
     const struct cw_verbs_library *lib;
@@ -118,7 +127,7 @@ struct cw_verbs_domain {
     struct ibv_pd *pd;
     struct cw_verbs_port port;
     int pages_atomics; /* if attr.on_demand: atomic operations work on such memory, too */
-    _Atomic int vanished;
+    struct cw_verbs_health health;
 };
 
 struct cw_verbs_conn;
@@ -141,6 +150,10 @@ struct cw_verbs_iface {
     struct cw_poll_item events;
     struct cw_poll_item async;
     struct cw_alarm check; /* polls for broken queue pairs, if port.breaks_unseen */
+    struct cw_alarm down;  /* set while the port has no link, until that counts as the loss of all peers */
+    struct cw_verbs_health *health; /* the domain's, or own_health */
+    struct cw_verbs_health own_health;
+    unsigned changes; /* of health, as handled; first 0, so that progress handles earlier ones */
     int armed;
     int vanished; /* the device is gone */
     struct cw_verbs_pool pool;
@@ -417,6 +430,14 @@ void cw_verbs_watch_begin(struct cw_verbs_conn *conn);
 void cw_verbs_watch_end(struct cw_verbs_conn *conn);
 /* Whether the system reports the end of the peer's process. */
 bool cw_verbs_is_seen(const struct cw_verbs_conn *conn);
+
+/* verbs_port.c */
+void cw_verbs_port_init(struct cw_verbs_iface *iface);
+/* An event reported whether the port has a link. */
+void cw_verbs_port_event(struct cw_verbs_iface *iface, bool has_link);
+/* If the port has no link: fails the watched connections unless it has one again within UCX_KEEPALIVE_INTERVAL. Call
+ * when health->down_ns has changed, or another connection is watched. */
+void cw_verbs_port_follow(struct cw_verbs_iface *iface);
 
 /* verbs_data.c */
 extern const struct cw_transport_packets cw_verbs_packets;

@@ -420,6 +420,7 @@ void cw_verbs_conn_fail(struct cw_verbs_conn *conn, ucs_status_t status, const c
     free(conn->super.end);
     conn->super.end = text.data;
     conn->status = status;
+    cw_debug("%s", (text.data != NULL) ? text.data : why);
     cw_verbs_live_remove(conn);
     if (!conn->is_ended) { /* after the peer's END no packet arrives, but the device must still acknowledge the END */
         break_qp(conn);
@@ -841,6 +842,7 @@ void cw_verbs_watch(struct cw_conn *super)
         conn->is_watched = 1;
         cw_verbs_conn_poll_later(conn);
         cw_verbs_watch_begin(conn);
+        cw_verbs_port_follow(cw_verbs_iface_of(super));
         if (conn->state == CW_VERBS_PARKED && !cw_verbs_is_seen(conn)) {
             cw_verbs_reopen(conn);
         }

@@ -105,9 +105,8 @@ static unsigned on_async(struct cw_poll_item *item, unsigned events)
         case IBV_EVENT_CQ_ERR:
         case IBV_EVENT_SRQ_ERR:
             cw_verbs_gone(iface, text);
-            if (iface->domain != NULL) {
-                atomic_store_explicit(&iface->domain->vanished, 1, memory_order_relaxed);
-            }
+            atomic_store_explicit(&iface->health->vanished, 1, memory_order_relaxed);
+            atomic_fetch_add_explicit(&iface->health->changes, 1, memory_order_release);
             break;
         case IBV_EVENT_QP_FATAL:
             conn = find_conn(iface, event.element.qp);
@@ -130,6 +129,7 @@ static unsigned on_async(struct cw_poll_item *item, unsigned events)
         case IBV_EVENT_PORT_ACTIVE:
             if (event.element.port_num == iface->port.number) {
                 cw_diag("%s: %s", iface->port.name, text);
+                cw_verbs_port_event(iface, event.event_type == IBV_EVENT_PORT_ACTIVE);
             }
             break;
         default:
@@ -313,6 +313,7 @@ static void free_iface(struct cw_verbs_iface *iface)
         cw_poller_remove(iface->poller, &iface->async);
     }
     cw_poller_alarm_cancel(iface->poller, &iface->check);
+    cw_poller_alarm_cancel(iface->poller, &iface->down);
     cw_poller_alarm_cancel(iface->poller, &iface->sweep);
     (void)cw_verbs_retired_free(iface, true);
     cw_watch_listener_close(&iface->watched);
@@ -409,6 +410,7 @@ static ucs_status_t verbs_open(const struct cw_iface_params *params, struct cw_i
         free_iface(iface);
         return status;
     }
+    cw_verbs_port_init(iface);
     cw_verbs_watch_open(iface);
     set_address(iface);
     *iface_p = &iface->super;
@@ -505,15 +507,24 @@ static size_t verbs_address(struct cw_iface *super, void *buffer, size_t max)
     return iface->address_length;
 }
 
+/* Another interface of the domain has read an event, or this one. */
+static CW_NOINLINE void follow_health(struct cw_verbs_iface *iface)
+{
+    iface->changes = atomic_load_explicit(&iface->health->changes, memory_order_acquire);
+    if (!iface->vanished && atomic_load_explicit(&iface->health->vanished, memory_order_relaxed)) {
+        fail_all(iface, "the device is gone");
+    }
+    cw_verbs_port_follow(iface);
+}
+
 static unsigned verbs_progress(struct cw_iface *super)
 {
     struct cw_verbs_iface *iface = iface_of(super);
     const struct ibv_wc *wc;
     unsigned count = 0, batches = 0;
 
-    if (iface->domain != NULL && !iface->vanished &&
-        cw_unlikely(atomic_load_explicit(&iface->domain->vanished, memory_order_relaxed))) {
-        fail_all(iface, "the device is gone");
+    if (cw_unlikely(atomic_load_explicit(&iface->health->changes, memory_order_relaxed) != iface->changes)) {
+        follow_health(iface);
     }
     while (take_received(iface)) { /* packets may follow datagrams of unauthenticated peers, which do not count */
         while (iface->next_polled < iface->num_polled) {

@@ -99,6 +99,8 @@ void cw_verbs_watch_begin(struct cw_verbs_conn *conn)
         cw_watch_init(&process->watch, iface->poller);
         theirs.port = process->port;
         cw_watch_begin(&process->watch, &theirs, &ours, iface->settings.keepalive_ns);
+    } else if (conn->state == CW_VERBS_OPEN) {
+        cw_watch_heard(&process->watch);
     }
     process->references++;
     conn->process = process;
