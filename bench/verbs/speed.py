@@ -11,6 +11,9 @@ so that the processors of an emulated machine are free for the device in softwar
 Meant for the virtual machine of test/rdma with four virtual processors, beside no other work; absolute figures mean
 nothing there. All cases have their turn in each round, so that a change of the machine's pace meets all. When the
 minutes are over, the rounds so far count. Status 1: a ratio misses its bar, or a case has no run of both.
+
+Ratios of single rounds scatter widely. The table has the range in which the median lies with 95 % confidence: where the
+bar is inside, it says "open", and more rounds are needed (30 or more for 64 KiB).
 """
 
 import argparse
@@ -99,24 +102,37 @@ def measure(options, cases):
     return pairs
 
 
+def median_range(ratios):
+    """The median lies between these with 95 % confidence (sign test), or the least and the most of too few ratios."""
+    chance, rank = 0.5 ** len(ratios), 0
+    total = chance
+    while total <= 0.025:
+        rank += 1
+        chance *= (len(ratios) - rank + 1) / rank
+        total += chance
+    rank = max(rank, 1)
+    return ratios[rank - 1], ratios[-rank]
+
+
 def report(options, cases, pairs):
     """Prints the table. Returns how many cases miss their bar."""
     missed = 0
-    print("%-20s %8s %12s %12s %8s %9s   %s" % ("", "bytes", "ours", "theirs", "ratio", "bar",
-                                                "least and most ratio; runs"))
+    print("%-20s %8s %12s %12s %8s %9s        %s" % ("", "bytes", "ours", "theirs", "ratio", "bar",
+                                                     "range of the median; least and most ratio; runs"))
     for name, _, size, _, _, more, bar in cases:
         if not pairs[name]:
             missed += 1
             print("%-20s %8d no run of both ended" % (name, size))
             continue
         ratios = sorted(ours / theirs for ours, theirs in pairs[name])
-        ratio = statistics.median(ratios)
+        ratio, (low, high) = statistics.median(ratios), median_range(ratios)
         keeps = ratio >= bar if more else ratio <= bar
         missed += not keeps
-        print("%-20s %8d %12.2f %12.2f %8.2f %s %.2f%s   %.2f %.2f; %d of %d" % (
+        verdict = " ".join(["" if keeps else "no"] + (["open"] if low < bar < high else []))
+        print("%-20s %8d %12.2f %12.2f %8.2f %s %.2f %-7s %.2f %.2f; %.2f %.2f; %d of %d" % (
             name, size, statistics.median(pair[0] for pair in pairs[name]),
-            statistics.median(pair[1] for pair in pairs[name]), ratio, ">=" if more else "<=", bar,
-            "   " if keeps else " no", ratios[0], ratios[-1], len(ratios), options.rounds))
+            statistics.median(pair[1] for pair in pairs[name]), ratio, ">=" if more else "<=", bar, verdict, low, high,
+            ratios[0], ratios[-1], len(ratios), options.rounds))
     return missed
 
 

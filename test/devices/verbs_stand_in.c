@@ -560,6 +560,7 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_
 
 static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
+    device_saw.receive_calls++;
     return add_receives(&((struct srq *)srq)->receives, wr, bad, "post_srq_recv");
 }
 

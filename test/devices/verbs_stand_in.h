@@ -35,6 +35,7 @@ extern struct stand_in {
 
 extern struct stand_in_seen {
     unsigned qps, most_qps, most_under_way, refused_qps, made_qps, datagrams, refusals;
+    unsigned receive_calls; /* that posted to a shared receive queue */
     int largest_cq;
     unsigned connected, last_gid_index, last_pkey_index; /* queue pairs of type RC, and what the last one used */
 } device_saw;

@@ -219,6 +219,9 @@ struct cw_verbs_iface {
     int drained; /* recv_cq was empty at the last poll */
     int starved; /* segments or send_cq entries ran out */
     size_t request_size; /* of each of conn->requests */
+    unsigned most_unsignalled; /* of so many requests of a connection one is signaled */
+    struct ibv_send_wr short_wr; /* work request of a short packet, and its only part */
+    struct ibv_sge short_sge;
     int hurried; /* all requests in flight will complete with a signal */
     int limit_logged;
     int is_closing;

@@ -22,7 +22,6 @@
 
 #define PSN_MASK    0xffffffu
 #define LEAVING_NS  UINT64_C(10000000000)
-#define MOST_UNSEEN 64u
 #define GRACE_NS    UINT64_C(10000000)
 
 static unsigned on_alarm(struct cw_alarm *alarm);
@@ -430,6 +429,12 @@ void cw_verbs_conn_fail(struct cw_verbs_conn *conn, ucs_status_t status, const c
     cw_verbs_conn_due(conn);
 }
 
+/* The wr_id of the next request. */
+static CW_INLINE uint64_t request_id(const struct cw_verbs_conn *conn)
+{
+    return ((uint64_t)conn->serial << 32) | conn->posted;
+}
+
 /* Retains what is needed to repeat the request, also the bytes of an inline one: it refers to the copy. */
 static CW_INLINE void retain(struct cw_verbs_conn *conn, struct ibv_send_wr *wr, struct ibv_sge *copy)
 {
@@ -472,31 +477,55 @@ static CW_INLINE void retain(struct cw_verbs_conn *conn, struct ibv_send_wr *wr,
     }
 }
 
+/* Whether the next request is signaled. */
+static CW_INLINE bool is_signalled(struct cw_verbs_iface *iface, const struct cw_verbs_conn *conn, int wanted)
+{
+    if (wanted || conn->posted + 1 - conn->signalled >= iface->most_unsignalled ||
+        iface->in_flight >= iface->most_unseen) {
+        return true;
+    }
+    iface->hurried = 0;
+    return false;
+}
+
+/* Gives the request to the open batch, or to the device. Returns 0 or an errno value. */
+static CW_INLINE int give(struct cw_verbs_conn *conn, struct ibv_send_wr *wr)
+{
+    struct ibv_send_wr *bad;
+
+    if (cw_unlikely(conn->batches > 0) && cw_verbs_chain_keep(conn, wr)) {
+        return 0;
+    }
+    if (cw_unlikely(conn->chain != NULL) && !cw_verbs_chain_send(conn)) {
+        return EIO;
+    }
+    return ibv_post_send(conn->qp, wr, &bad);
+}
+
+/* Counts the request, which was given away. */
+static CW_INLINE void count_request(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn,
+                                    struct cw_verbs_segment *segment, unsigned flags)
+{
+    conn->slots[conn->posted++ & (iface->settings.sends - 1)] = segment;
+    iface->in_flight++;
+    if (flags & IBV_SEND_SIGNALED) {
+        conn->signalled = conn->posted;
+    }
+}
+
 int cw_verbs_conn_post(struct cw_verbs_conn *conn, struct ibv_send_wr *wr, struct cw_verbs_segment *segment, int signal)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
-    const uint32_t half = iface->settings.sends / 2;
     const int is_inline = (wr->send_flags & IBV_SEND_INLINE) != 0;
-    struct ibv_send_wr *bad;
     struct ibv_sge copy;
-    int error = 0, is_retained;
+    int error;
 
-    if (signal || conn->posted + 1 - conn->signalled >= ((half < MOST_UNSEEN) ? half : MOST_UNSEEN) ||
-        iface->in_flight >= iface->most_unseen) {
+    if (is_signalled(iface, conn, signal)) {
         wr->send_flags |= IBV_SEND_SIGNALED;
-    } else {
-        iface->hurried = 0;
     }
-    wr->wr_id = ((uint64_t)conn->serial << 32) | conn->posted;
+    wr->wr_id = request_id(conn);
     retain(conn, wr, &copy);
-    is_retained = cw_unlikely(conn->batches > 0) && cw_verbs_chain_keep(conn, wr);
-    if (!is_retained) {
-        if (cw_unlikely(conn->chain != NULL) && !cw_verbs_chain_send(conn)) {
-            error = EIO;
-        } else {
-            error = ibv_post_send(conn->qp, wr, &bad);
-        }
-    }
+    error = give(conn, wr);
     if (segment != NULL && (is_inline || error != 0)) {
         cw_verbs_segment_put(iface, segment);
     }
@@ -504,11 +533,41 @@ int cw_verbs_conn_post(struct cw_verbs_conn *conn, struct ibv_send_wr *wr, struc
         cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, strerror(error));
         return 0;
     }
-    conn->slots[conn->posted++ & (iface->settings.sends - 1)] = is_inline ? NULL : segment;
-    iface->in_flight++;
-    if (wr->send_flags & IBV_SEND_SIGNALED) {
-        conn->signalled = conn->posted;
+    count_request(iface, conn, is_inline ? NULL : segment, wr->send_flags);
+    return 1;
+}
+
+void cw_verbs_short_init(struct cw_verbs_iface *iface)
+{
+    iface->short_wr =
+        (struct ibv_send_wr){.opcode = IBV_WR_SEND_WITH_IMM, .sg_list = &iface->short_sge, .num_sge = 1};
+}
+
+int cw_verbs_conn_post_short(struct cw_verbs_conn *conn, uint8_t id, size_t length)
+{
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
+    struct cw_verbs_request *request = cw_verbs_request_at(conn, conn->posted);
+    const unsigned flags = IBV_SEND_INLINE | (is_signalled(iface, conn, 0) ? IBV_SEND_SIGNALED : 0u);
+    int error;
+
+    request->opcode = IBV_WR_SEND_WITH_IMM;
+    request->num_sge = 1;
+    request->flags = (uint8_t)flags;
+    request->is_over = 0;
+    request->word = htobe32(id);
+    request->length = (uint16_t)length;
+    request->before = conn->packets++;
+    iface->short_sge.addr = (uintptr_t)request->bytes;
+    iface->short_sge.length = (uint32_t)length;
+    iface->short_wr.wr_id = request_id(conn);
+    iface->short_wr.send_flags = flags;
+    iface->short_wr.imm_data = request->word;
+    error = give(conn, &iface->short_wr);
+    if (cw_unlikely(error != 0)) {
+        cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, strerror(error));
+        return 0;
     }
+    count_request(iface, conn, NULL, flags);
     return 1;
 }
 

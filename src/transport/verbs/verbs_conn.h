@@ -66,6 +66,10 @@ void cw_verbs_peer_text(const struct cw_verbs_conn *conn, char *text, size_t siz
  * completes, or at once if the post failed or the request is inline. Inline data may be reused on return. */
 int cw_verbs_conn_post(struct cw_verbs_conn *conn, struct ibv_send_wr *wr, struct cw_verbs_segment *segment,
                        int signal);
+/* Fills in the part of cw_verbs_conn_post that all short packets share. */
+void cw_verbs_short_init(struct cw_verbs_iface *iface);
+/* As cw_verbs_conn_post, for an inline packet whose bytes lie in cw_verbs_next_bytes. */
+int cw_verbs_conn_post_short(struct cw_verbs_conn *conn, uint8_t id, size_t length);
 /* Forces a signaled completion of all posted requests. */
 void cw_verbs_conn_nudge(struct cw_verbs_conn *conn);
 void cw_verbs_conn_say(struct cw_verbs_conn *conn, uint32_t word);

@@ -170,25 +170,31 @@ static size_t pack_two(void *dest, size_t max, void *arg)
     return sizeof(parts->header) + parts->length;
 }
 
+/* A short packet that the device does not take inline. */
+static CW_NOINLINE ucs_status_t send_short_packed(struct cw_conn *super, uint8_t id, uint64_t header,
+                                                  const void *payload, size_t length)
+{
+    struct two_parts parts = {.header = header, .payload = payload, .length = length};
+
+    return send_packed(super, id, sizeof(header) + length, pack_two, &parts);
+}
+
 static ucs_status_t verbs_send_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload,
                                      size_t length)
 {
     struct cw_verbs_conn *conn = cw_verbs_conn_of(super);
-    struct two_parts parts = {.header = header, .payload = payload, .length = length};
-    struct ibv_sge sge = {.length = (uint32_t)(sizeof(header) + length)};
     ucs_status_t status;
     char *bytes;
 
     if (cw_unlikely(sizeof(header) + length > conn->max_inline)) {
-        status = send_packed(super, id, sizeof(header) + length, pack_two, &parts);
+        status = send_short_packed(super, id, header, payload, length);
     } else {
         status = cw_verbs_can_send(cw_verbs_iface_of(super), conn);
-        if (status == UCS_OK) {
+        if (cw_likely(status == UCS_OK)) {
             bytes = cw_verbs_next_bytes(conn);
             memcpy(bytes, &header, sizeof(header));
             cw_bytes_copy_short(bytes + sizeof(header), payload, length);
-            sge.addr = (uintptr_t)bytes;
-            status = post(conn, id, &sge, 1, NULL, IBV_SEND_INLINE);
+            status = cw_verbs_conn_post_short(conn, id, sizeof(header) + length) ? UCS_OK : conn->status;
         }
     }
     CW_PROBE(send_short, CW_VERBS_WIRE_ID, sizeof(header) + length, (int)status);

@@ -20,6 +20,7 @@
 #define ENOUGH_PLACES (UINT64_C(1) << 16) /* send_cq is larger only if FEW_PLACES per connection need more */
 #define FEW_PLACES    8u                  /* send_cq entries per connection, at least */
 #define EMPTY_BATCHES 64u
+#define MOST_UNSIGNALLED 64u
 #define LAST_WORDS_NS UINT64_C(1000000000)
 #define LAST_CLOSE_NS UINT64_C(200000000) /* time for the peer's program to answer */
 #define POLL_NS       UINT64_C(50000000)
@@ -397,6 +398,9 @@ static ucs_status_t verbs_open(const struct cw_iface_params *params, struct cw_i
     }
     cw_verbs_settings_fit(&iface->settings, &iface->port);
     iface->request_size = cw_verbs_request_size(&iface->settings);
+    iface->most_unsignalled = (iface->settings.sends / 2 < MOST_UNSIGNALLED) ? iface->settings.sends / 2
+                                                                             : MOST_UNSIGNALLED;
+    cw_verbs_short_init(iface);
     iface->most_live = iface->settings.most_live;
     iface->most_dials = (iface->most_live < UINT32_MAX) ? iface->port.max_qps / 4 : UINT32_MAX;
     set_limits(iface);
@@ -531,12 +535,13 @@ static unsigned verbs_progress(struct cw_iface *super)
             wc = &iface->polled[iface->next_polled++];
             count += (wc->qp_num == iface->ud->qp_num) ? cw_verbs_ud_received(iface, wc) : cw_verbs_received(iface, wc);
         }
-        if (iface->missing > 0) {
-            cw_verbs_refill(iface);
-        }
         if (count > 0 || iface->drained || ++batches == EMPTY_BATCHES) {
             break;
         }
+    }
+    /* A program answers a packet after this call, so a few missing receives wait for a call without packets. */
+    if (count == 0 && iface->missing > 0 && iface->pool.free != NULL) {
+        cw_verbs_refill(iface);
     }
     if (iface->in_flight + iface->ud_sending > 0) {
         (void)cw_verbs_sent(iface);
