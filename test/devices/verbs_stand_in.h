@@ -21,6 +21,8 @@ extern struct stand_in {
     size_t max_mr; /* bytes that are registered at once; 0: any */
     int stands;    /* nothing is carried out */
     int repeats;   /* a request to a peer that is gone, for long; else it fails at once */
+    unsigned cut;  /* bit i: the cable of the device "stand<i>"; nothing arrives, also of what the peer acknowledges */
+    int subnets;   /* each device has a subnet of its own */
     int loses;     /* of 100 datagrams; as many come once more, after some that follow them */
     int breaks;      /* so many datagrams break the queue pair that sends them */
     int flushes_late; /* the requests of a broken queue pair end one by one, some time after it broke */
