@@ -172,7 +172,8 @@ int ibv_fork_init(void)
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
     (void)context;
-    *attr = (struct ibv_device_attr){.max_qp = device_is.max_each,
+    *attr = (struct ibv_device_attr){.vendor_id = device_is.vendor,
+                                     .max_qp = device_is.max_each,
                                      .max_qp_wr = (device_is.max_wr > 0) ? device_is.max_wr : 16384,
                                      .max_cqe = device_is.max_cqe,
                                      .max_sge = SGES,
@@ -792,6 +793,9 @@ static void add_send(struct qp *qp, const struct ibv_send_wr *wr)
     must(cq->under_way + cq->count <= (unsigned)cq->cq.cqe);
     device_saw.most_under_way = (cq->under_way > device_saw.most_under_way) ? cq->under_way : device_saw.most_under_way;
     qp->posted++;
+    if (wr->opcode == IBV_WR_RDMA_WRITE && length_of(wr) > device_saw.largest_put) {
+        device_saw.largest_put = length_of(wr);
+    }
     send->wr = *wr;
     send->wr.sg_list = send->sges;
     send->is_inline = (wr->send_flags & IBV_SEND_INLINE) != 0;

@@ -17,6 +17,7 @@ extern struct stand_in {
     int max_qp, max_each; /* queue pairs of all, and of each completion queue */
     int is_ethernet;
     int is_down, has_no_srq, has_no_atomics, max_wr;
+    unsigned vendor;
     unsigned more_inline; /* bytes that a queue pair takes inline beyond those that were asked for */
     size_t max_mr; /* bytes that are registered at once; 0: any */
     int stands;    /* nothing is carried out */
@@ -38,6 +39,7 @@ extern struct stand_in {
 extern struct stand_in_seen {
     unsigned qps, most_qps, most_under_way, refused_qps, made_qps, datagrams, refusals;
     int largest_cq;
+    unsigned largest_put; /* bytes of a request */
     unsigned connected, last_gid_index, last_pkey_index; /* queue pairs of type RC, and what the last one used */
 } device_saw;
 
