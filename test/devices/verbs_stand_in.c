@@ -12,6 +12,7 @@
 
 #include <endian.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -132,6 +133,7 @@ static void gid_of(const struct ibv_context *context, uint8_t gid[16])
 {
     memset(gid, 0, 16);
     gid[0] = 0xfd;
+    gid[7] = device_is.subnets ? (uint8_t)device_of(context)->lid : 0;
     gid[15] = (uint8_t)device_of(context)->lid;
     if (device_is.is_ethernet) {
         memcpy(gid, device_is.gid, 16);
@@ -170,7 +172,8 @@ int ibv_fork_init(void)
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
     (void)context;
-    *attr = (struct ibv_device_attr){.max_qp = device_is.max_each,
+    *attr = (struct ibv_device_attr){.vendor_id = device_is.vendor,
+                                     .max_qp = device_is.max_each,
                                      .max_qp_wr = (device_is.max_wr > 0) ? device_is.max_wr : 16384,
                                      .max_cqe = device_is.max_cqe,
                                      .max_sge = SGES,
@@ -807,6 +810,9 @@ static void add_send(struct qp *qp, const struct ibv_send_wr *wr)
     must(cq->under_way + cq->count <= (unsigned)cq->cq.cqe);
     device_saw.most_under_way = (cq->under_way > device_saw.most_under_way) ? cq->under_way : device_saw.most_under_way;
     qp->posted++;
+    if (wr->opcode == IBV_WR_RDMA_WRITE && length_of(wr) > device_saw.largest_put) {
+        device_saw.largest_put = length_of(wr);
+    }
     send->wr = *wr;
     send->wr.sg_list = send->sges;
     send->is_inline = (wr->send_flags & IBV_SEND_INLINE) != 0;
@@ -993,6 +999,11 @@ static void refuse(struct qp *qp, struct qp *to)
     }
 }
 
+static bool is_cut(const struct qp *qp)
+{
+    return (device_is.cut & (1u << (device_of(qp->qp.context) - devices))) != 0;
+}
+
 /* The next request to be carried out; NULL: only the answers to earlier ones are missing. */
 static struct send *next_of(const struct qp *qp)
 {
@@ -1018,6 +1029,15 @@ static void carry_one(struct qp *qp)
     if (qp->qp.state == IBV_QPS_ERR) {
         if (rand() % 1000 == 0) {
             end_send(qp, IBV_WC_WR_FLUSH_ERR);
+        }
+        return;
+    }
+    if (is_cut(qp)) {
+        if (is_datagram) {
+            end_send(qp, IBV_WC_SUCCESS); /* it was sent */
+        } else if (!device_is.repeats) {
+            end_send(qp, IBV_WC_RETRY_EXC_ERR);
+            become_error(qp);
         }
         return;
     }

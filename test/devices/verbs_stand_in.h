@@ -17,10 +17,13 @@ extern struct stand_in {
     int max_qp, max_each; /* queue pairs of all, and of each completion queue */
     int is_ethernet;
     int is_down, has_no_srq, has_no_atomics, max_wr;
+    unsigned vendor;
     unsigned more_inline; /* bytes that a queue pair takes inline beyond those that were asked for */
     size_t max_mr; /* bytes that are registered at once; 0: any */
     int stands;    /* nothing is carried out */
     int repeats;   /* a request to a peer that is gone, for long; else it fails at once */
+    unsigned cut;  /* bit i: the cable of the device "stand<i>"; nothing arrives, also of what the peer acknowledges */
+    int subnets;   /* each device has a subnet of its own */
     int loses;     /* of 100 datagrams; as many come once more, after some that follow them */
     int breaks;      /* so many datagrams break the queue pair that sends them */
     int flushes_late; /* the requests of a broken queue pair end one by one, some time after it broke */
@@ -37,6 +40,7 @@ extern struct stand_in_seen {
     unsigned qps, most_qps, most_under_way, refused_qps, made_qps, datagrams, refusals;
     unsigned receive_calls; /* that posted to a shared receive queue */
     int largest_cq;
+    unsigned largest_put; /* bytes of a request */
     unsigned connected, last_gid_index, last_pkey_index; /* queue pairs of type RC, and what the last one used */
 } device_saw;
 

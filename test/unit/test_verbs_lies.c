@@ -18,7 +18,7 @@
 
 /* ---- routes of another machine, if the device has a VLAN ---- */
 
-enum { PLAIN_DEVICE = 7, VLAN_DEVICE = 8, OTHER_DEVICE = 9 };
+enum { PLAIN_DEVICE = 7, VLAN_DEVICE = 8, OTHER_DEVICE = 9, LONG = 100000 };
 
 static bool has_vlan(void)
 {
@@ -94,7 +94,7 @@ static void use(void)
     ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH};
     ucp_ep_params_t ep_params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER,
                                 .err_handler = {.cb = failed}};
-    static uint64_t out[100][32], in[32], memory[512], one = 1;
+    static uint64_t out[100][32], in[32], memory[512 + LONG], longer[LONG], one = 1;
     ucs_status_ptr_t requests[100];
     ucp_address_t *address;
     ucp_context_h context;
@@ -107,6 +107,8 @@ static void use(void)
     unsigned i;
 
     memory[1] = 0;
+    memset(longer, 0x5a, sizeof(longer));
+    memset(&memory[512], 0, sizeof(longer));
     assert_int_equal(ucp_init(&params, NULL, &context), UCS_OK);
     assert_int_equal(ucp_worker_create(context, &worker_params, &worker), UCS_OK);
     assert_int_equal(ucp_worker_get_address(worker, &address, &length), UCS_OK);
@@ -131,8 +133,11 @@ static void use(void)
             end_request(worker, ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &one, 1, (uintptr_t)&memory[1], rkey, &add)),
             UCS_OK);
     }
+    assert_int_equal(
+        end_request(worker, ucp_put_nbx(ep, longer, sizeof(longer), (uintptr_t)&memory[512], rkey, &param)), UCS_OK);
     assert_int_equal(end_request(worker, ucp_ep_flush_nbx(ep, &param)), UCS_OK);
     assert_int_equal(memory[1], 10);
+    assert_memory_equal(&memory[512], longer, sizeof(longer));
     ucp_rkey_destroy(rkey);
     ucp_rkey_buffer_release(packed);
     assert_int_equal(ucp_mem_unmap(context, memh), UCS_OK);
@@ -151,6 +156,7 @@ static int setup(void **state)
     device_is.is_ethernet = device_is.is_down = device_is.has_no_srq = device_is.has_no_atomics = 0;
     device_is.max_wr = 0;
     device_is.max_mr = 0;
+    device_is.vendor = 0;
     device_is.breaks = 0;
     memset(device_is.pkeys, 0, sizeof(device_is.pkeys));
     memset(device_is.net_devices, 0, sizeof(device_is.net_devices));
@@ -207,6 +213,17 @@ TEST_WITH(test_short_queues, setup, NULL)
     for (device_is.max_wr = 4; device_is.max_wr <= 64; device_is.max_wr *= 2) {
         use();
     }
+}
+
+/* The device in software counts lost packets until the peer acknowledges a request. */
+TEST_WITH(test_short_puts, setup, NULL)
+{
+    use();
+    assert_true(device_saw.largest_put > 16 * 4096);
+    device_saw.largest_put = 0;
+    device_is.vendor = 0xffffff;
+    use();
+    assert_in_range(device_saw.largest_put, 4096, 16 * 4096);
 }
 
 /* A port without a link may refuse a datagram, and its queue pair breaks; the next one is sent. */

@@ -132,6 +132,25 @@ static void print_chosen(const struct cw_why *why, const struct cw_iface *iface)
            iface->limits.bandwidth_bps / MB);
 }
 
+/* What the transport says of that device, in lines that begin with its name. */
+static void print_device(const struct cw_why *why, const struct cw_transport *transport, const char *device)
+{
+    const size_t length = strlen(device);
+    struct cw_text text = {0};
+    const char *line, *end;
+
+    if (transport->explain == NULL || transport->spans_devices) {
+        return;
+    }
+    transport->explain(why->side.context->config, &text);
+    for (line = cw_text_get(&text); (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        if (strncmp(line, device, length) == 0 && line[length] == ':') {
+            printf("#       %.*s\n", (int)(end - line), line);
+        }
+    }
+    cw_text_free(&text);
+}
+
 static void print_judged(const struct cw_why *why, struct cw_iface *iface)
 {
     const char *reason = "";
@@ -147,6 +166,7 @@ static void print_judged(const struct cw_why *why, struct cw_iface *iface)
             printf("#       There its settings leave it out, or it found no device of it, or could not open one.\n");
         }
     }
+    print_device(why, iface->transport, cw_iface_device(iface));
 }
 
 /* No device of it is there. */

@@ -319,7 +319,7 @@ void cw_verbs_access_limits(struct cw_verbs_iface *iface)
 
     *limits = (struct cw_access_limits){.max_put_short = iface->settings.inlined,
                                         .max_put_bcopy = iface->settings.segment,
-                                        .max_put_zcopy = iface->port.max_message,
+                                        .max_put_zcopy = iface->port.max_put,
                                         .max_get_bcopy = iface->settings.segment,
                                         .max_get_zcopy = iface->port.max_message,
                                         .max_iov = iface->port.max_iov,

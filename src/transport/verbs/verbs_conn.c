@@ -243,6 +243,9 @@ static void stop_now(struct cw_verbs_conn *conn)
 static void begin_stop(struct cw_verbs_conn *conn)
 {
     conn->unsent += cw_verbs_chain_drop(conn);
+    if (!conn->is_broken && conn->unsent == 0) {
+        cw_verbs_conn_nudge(conn); /* nothing would report requests that complete without a signal */
+    }
     break_qp(conn);
     (void)cw_verbs_sent(cw_verbs_iface_of(&conn->super));
 }

@@ -20,6 +20,7 @@
 #define DEFAULT_ROCE_TC 106u
 #define MOST_RETRIES    7u
 #define VENDOR_RXE      0xffffffu
+#define RXE_PUT_PACKETS 16u
 
 void cw_verbs_gid_text(const uint8_t gid[16], char text[CW_VERBS_GID_TEXT])
 {
@@ -290,6 +291,11 @@ static void check_port(const struct cw_verbs_library *lib, struct ibv_context *c
     port->max_completions = (unsigned)clamp((uint64_t)limits.max_cqe, 2 * CW_VERBS_UD_RECEIVES, INT32_MAX);
     port->max_iov = (unsigned)clamp((uint64_t)limits.max_sge, 2, CW_VERBS_MAX_IOV);
     port->max_message = (size_t)clamp(attr.max_msg_sz, 4096, 1u << 30);
+    port->max_put = port->max_message;
+    /* rxe counts each lost packet as a retry until the peer acknowledges one, and that is the last of a request. */
+    if (limits.vendor_id == VENDOR_RXE) {
+        port->max_put = clamp((uint64_t)RXE_PUT_PACKETS * (128u << attr.active_mtu), 4096, port->max_message);
+    }
     port->has_atomics = limits.atomic_cap != IBV_ATOMIC_NONE;
     port->breaks_unseen = limits.vendor_id == VENDOR_RXE;
     port->address.ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;

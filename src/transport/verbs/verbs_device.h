@@ -56,6 +56,7 @@ struct cw_verbs_port {
     unsigned max_completions; /* of a completion queue */
     unsigned max_iov;
     size_t max_message;
+    size_t max_put; /* of one request */
     int has_atomics;
     int breaks_unseen; /* no event reports that a peer's access broke a queue pair */
     int is_broken; /* a call failed that works on a sound device; `why` is the reason */
