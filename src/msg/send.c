@@ -480,7 +480,7 @@ bool cw_send_list(struct ucp_ep *ep, const struct cw_send_kind *kind, uint64_t h
 {
     size_t length;
 
-    if (!cw_ep_ready(ep) || !cw_lane_peer_is_own(ep->conn)) {
+    if (!cw_ep_ready(ep) || ep->worker->trace != NULL || !cw_lane_peer_is_own(ep->conn)) {
         return false;
     }
     length = list_length(ep, iov, count);
