@@ -125,8 +125,8 @@ expect_status 1 "$top" --queues $liar
 grep -q "worker liar of process $liar has not answered" "$work/err" || { fail "a liar is believed"; cat "$work/out"; }
 kill $liar
 
-# A pair under way: rates.
-UCX_TLS=self "$perftest" -l -t tag_lat -n 1000000000 --timeout 20 >/dev/null 2>&1 &
+# A pair under way: rates. Active messages need progress, which publishes the counters.
+UCX_TLS=self "$perftest" -l -t ucp_am_lat -n 1000000000 --timeout 20 >/dev/null 2>&1 &
 pair=$!
 pids="$pids $pair"
 tries=0
