@@ -330,6 +330,7 @@ static void survive(struct link *link, unsigned number, const char *words)
     int numbers[MESSAGES], got[MESSAGES + 1];
     char *out = malloc(LONG), *in[MESSAGES];
     unsigned count = 0;
+    ucs_status_t status;
     int i;
 
     assert_non_null(out);
@@ -351,7 +352,12 @@ static void survive(struct link *link, unsigned number, const char *words)
         }
     }
     for (i = 0; i < (int)count; i++) {
-        assert_int_equal(ended(link, requests[i]), UCS_OK);
+        status = ended(link, requests[i]);
+        if (status != UCS_OK) {
+            print_message("request %d of %u: %s; the endpoint failed %d times: %s\n", i, count,
+                          ucs_status_string(status), link->failures, ucs_status_string(link->failure));
+        }
+        assert_int_equal(status, UCS_OK);
     }
     assert_int_equal(ended(link, ucp_ep_flush_nbx(link->ep, &param)), UCS_OK);
     assert_memory_equal(link->memory, out, LONG);
