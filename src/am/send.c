@@ -182,6 +182,9 @@ ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, unsigned id, const void *header, 
                : UCS_STATUS_PTR(ep->status);
 }
 
+_Static_assert(sizeof(struct cw_wire_am_rts) + CW_AM_SMALL_HEADER <= CW_WIRE_LEAST_PIECE,
+               "a small header fits the packets of every interface");
+
 size_t cw_am_max_header(struct ucp_worker *worker)
 {
     struct cw_am_state *state = worker->am;

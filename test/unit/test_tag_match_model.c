@@ -248,6 +248,29 @@ static void do_post(struct program *p)
     }
 }
 
+/* The receive for a message, by one step, or by two with nothing or another search in between. */
+static struct cw_tag_recv *take_recv(struct program *p, uint64_t tag)
+{
+    unsigned            way = random_below(&p->random, 3);
+    struct cw_tag_found found;
+
+    if (way == 0 || !cw_tag_matcher_find_recv(&p->matcher, tag, &found)) {
+        return cw_tag_matcher_arrive(&p->matcher, tag);
+    }
+    require(p, found.recv == NULL || cw_tag_matcher_is_posted(&p->matcher, found.recv),
+            "a receive that was only found is not posted");
+    if (way == 1) {
+        struct cw_tag_recv *recv = cw_tag_matcher_arrive(&p->matcher, tag);
+
+        require(p, recv == found.recv, "two searches found different receives");
+        return recv;
+    }
+    if (found.recv != NULL) {
+        cw_tag_matcher_take_found(&p->matcher, &found);
+    }
+    return found.recv;
+}
+
 static void do_arrive(struct program *p)
 {
     uint64_t               tag = some_tag(p);
@@ -259,7 +282,7 @@ static void do_arrive(struct program *p)
         return;
     }
     found = model_find(&p->posted, tag, UINT64_MAX);
-    recv = cw_tag_matcher_arrive(&p->matcher, tag);
+    recv = take_recv(p, tag);
     if (found < p->posted.count) {
         require(p, recv == p->posted.items[found].object, "a message took another receive");
         require(p, !cw_tag_matcher_is_posted(&p->matcher, recv), "a matched receive is posted");
