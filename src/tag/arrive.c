@@ -214,6 +214,14 @@ static inline void enqueue(struct ucp_worker *worker, struct ucp_recv_desc *desc
     cw_tag_matcher_add_unexpected(&worker->tag->matcher, &desc->match, tag);
 }
 
+/* Queues a message that is stored whole in its descriptor and whose sender does not wait. */
+static inline void enqueue_whole(struct ucp_ep *ep, struct ucp_recv_desc *desc, uint64_t tag, size_t length)
+{
+    desc->in.received = length;
+    cw_reassembly_add_stored(&desc->in, ep);
+    enqueue(ep->worker, desc, tag);
+}
+
 /* Stores a synchronous message of one packet that no receive matches; its sender waits for the match. */
 static CW_NOINLINE ucs_status_t keep_sync(struct ucp_ep *ep, uint64_t tag, uint64_t sync_id, const char *data,
                                           size_t length)
@@ -250,9 +258,7 @@ static CW_NOINLINE ucs_status_t keep_whole(struct ucp_ep *ep, uint64_t tag, cons
         }
         cw_bytes_copy_short(desc->data, data, length);
     }
-    desc->in.received = length;
-    cw_reassembly_add_stored(&desc->in, ep);
-    enqueue(ep->worker, desc, tag);
+    enqueue_whole(ep, desc, tag, length);
     return UCS_OK;
 }
 
@@ -322,10 +328,8 @@ static CW_NOINLINE void on_other_short(struct ucp_ep *ep, uint8_t id, const void
         return;
     }
     memcpy(&header, data, sizeof(header));
-    desc->in.received = payload;
     cw_bytes_copy_inline(desc->data, (const char *)data + sizeof(header), payload);
-    cw_reassembly_add_stored(&desc->in, ep);
-    enqueue(ep->worker, desc, le64toh(header.tag));
+    enqueue_whole(ep, desc, le64toh(header.tag), payload);
 }
 
 /* As cw_request_complete(request, UCS_OK), for a request with the flags FAST_CALLED, CALLBACK and optionally SHARED. */
@@ -449,10 +453,8 @@ static bool store(struct ucp_ep *ep, ucp_tag_t tag, const void *payload, size_t 
         return false;
     }
     CW_PROBE(packet, ep, CW_PACKET_TAG_EAGER, sizeof(tag) + length);
-    desc->in.received = length;
     cw_bytes_copy_short(desc->data, payload, length);
-    cw_reassembly_add_stored(&desc->in, ep);
-    enqueue(ep->worker, desc, tag);
+    enqueue_whole(ep, desc, tag, length);
     ep->worker->tag->num_stored++;
     return true;
 }

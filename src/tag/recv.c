@@ -208,16 +208,6 @@ static CW_INLINE struct cw_tag_recv *match_of(struct cw_request *request)
     return &state->match;
 }
 
-/* Fast path: posts such a receive, for which the array must have space. */
-static CW_INLINE ucs_status_ptr_t post_fast(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
-                                            ucp_tag_t mask, const ucp_request_param_t *param, unsigned flags)
-{
-    struct cw_request *request = take_fast(worker, buffer, length, param, flags);
-
-    cw_tag_matcher_post_array(&worker->tag->matcher, match_of(request), tag, mask);
-    return cw_request_handle(request);
-}
-
 /* Posts such a receive if messages are queued, if receives are outside the array, or if the array or the request pool
  * has no space. A complete message needs no request. */
 static CW_NOINLINE ucs_status_ptr_t recv_fast_beside(struct ucp_worker *worker, void *buffer, size_t length,
@@ -245,11 +235,15 @@ static CW_NOINLINE ucs_status_ptr_t recv_fast_beside(struct ucp_worker *worker, 
 static CW_INLINE ucs_status_ptr_t recv_fast(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
                                             ucp_tag_t mask, const ucp_request_param_t *param, unsigned flags)
 {
+    struct cw_request *request;
+
     if (cw_unlikely(cw_request_pool_is_empty(&worker->requests) ||
                     !cw_tag_matcher_is_idle(&worker->tag->matcher))) {
         return recv_fast_beside(worker, buffer, length, tag, mask, param);
     }
-    return post_fast(worker, buffer, length, tag, mask, param, flags);
+    request = take_fast(worker, buffer, length, param, flags);
+    cw_tag_matcher_post_array(&worker->tag->matcher, match_of(request), tag, mask);
+    return cw_request_handle(request);
 }
 
 ucs_status_ptr_t cw_tag_recv_fast(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
