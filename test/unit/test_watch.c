@@ -139,6 +139,14 @@ static void begin_watch_for(uint16_t port, uint64_t interval_ns)
     cw_watch_begin(&watch, &to, &here, interval_ns);
 }
 
+/* Returns when the connection is established. */
+static void listen_and_watch(uint64_t interval_ns)
+{
+    assert_true(cw_watch_listen(&listener, &here));
+    begin_watch_for(listener.port, interval_ns);
+    await_seen();
+}
+
 static void begin_watch(uint16_t port)
 {
     begin_watch_for(port, HOUR_NS);
@@ -276,9 +284,7 @@ TEST_WITH(silence_is_reported, setup, teardown)
     const uint64_t interval_ns = UINT64_C(1000000000);
     uint64_t begin;
 
-    assert_true(cw_watch_listen(&listener, &here));
-    begin_watch_for(listener.port, interval_ns);
-    await_seen();
+    listen_and_watch(interval_ns);
     dispatch_until(&sent, 6);
     settle();
     assert_int_equal(listener.count, 1);
@@ -299,9 +305,7 @@ TEST_WITH(an_outage_without_progress_is_no_death, setup, teardown)
     const uint64_t interval_ns = UINT64_C(1000000000);
     unsigned i;
 
-    assert_true(cw_watch_listen(&listener, &here));
-    begin_watch_for(listener.port, interval_ns);
-    await_seen();
+    listen_and_watch(interval_ns);
     for (i = 0; i < 2; i++) {
         settle();
         is_silent = true;
@@ -324,9 +328,7 @@ static void be_lost(const struct cw_net_address *to, ucs_status_t status)
     const uint64_t interval_ns = UINT64_C(1000000000);
     uint64_t begin;
 
-    assert_true(cw_watch_listen(&listener, &here));
-    begin_watch_for(listener.port, interval_ns);
-    await_seen();
+    listen_and_watch(interval_ns);
     is_silent = true;
     usleep(1500000);
     misled_to = to;
@@ -374,9 +376,7 @@ TEST_WITH(a_death_without_progress_is_reported, setup, teardown)
 /* The process answers in another way. */
 TEST_WITH(an_answer_ends_silence, setup, teardown)
 {
-    assert_true(cw_watch_listen(&listener, &here));
-    begin_watch_for(listener.port, UINT64_C(1000000000));
-    await_seen();
+    listen_and_watch(UINT64_C(1000000000));
     dispatch_until(&listener.count, 1);
     cw_watch_heard(&watch);
     assert_true(watch.is_seen); /* nothing was silent */
