@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sends of active messages. The fast path is the transport's short send without a request, as for tags; it joins a
- * small user header and the data on the stack. All other messages use msg/send.h.
+ * small user header and the data on the stack where the transport cannot. All other messages use msg/send.h.
  */
 #include <stdlib.h>
 
@@ -111,21 +111,12 @@ static ucs_status_ptr_t send_request(struct ucp_ep *ep, uint16_t id, const void 
     return cw_send_start(request, param->op_attr_mask);
 }
 
-/* Sends a short message with a user header. UCS_OK, or nothing was sent. */
-static CW_NOINLINE ucs_status_t send_gathered(struct ucp_ep *ep, uint64_t first, const void *header,
+static CW_NOINLINE ucs_status_t send_on_stack(struct ucp_ep *ep, uint64_t first, const void *header,
                                               size_t header_length, const void *buffer, size_t length)
 {
-    const ucp_dt_iov_t parts[] = {{(void *)(uintptr_t)header, header_length}, {(void *)(uintptr_t)buffer, length}};
-    const size_t total = header_length + length;
     char bytes[SHORT_BYTES];
 
-    if (length > SIZE_MAX - header_length || !cw_ep_can_send_short(ep, total)) {
-        return CW_AGAIN;
-    }
-    if (cw_lane_is_self(ep->conn)) { /* packed in place: one copy instead of two */
-        return cw_send_parts(ep, CW_PACKET_AM_EAGER, first, parts, 2, total);
-    }
-    if (total > SHORT_BYTES) {
+    if (header_length + length > SHORT_BYTES) {
         return CW_AGAIN;
     }
     if (cw_likely(header_length <= CW_BYTES_INLINE)) {
@@ -136,7 +127,19 @@ static CW_NOINLINE ucs_status_t send_gathered(struct ucp_ep *ep, uint64_t first,
     if (length > 0) {
         memcpy(bytes + header_length, buffer, length);
     }
-    return cw_lane_send_short(ep->conn, CW_PACKET_AM_EAGER, first, bytes, total);
+    return cw_lane_send_short(ep->conn, CW_PACKET_AM_EAGER, first, bytes, header_length + length);
+}
+
+/* Sends a short message with a user header. UCS_OK, or nothing was sent. */
+static CW_INLINE ucs_status_t send_with_header(struct ucp_ep *ep, uint64_t first, const void *header,
+                                               size_t header_length, const void *buffer, size_t length)
+{
+    if (length > SIZE_MAX - header_length || !cw_ep_can_send_short(ep, header_length + length)) {
+        return CW_AGAIN;
+    }
+    return cw_lane_joins(ep->conn) ? cw_lane_send_joined(ep->conn, CW_PACKET_AM_EAGER, first, header, header_length,
+                                                         buffer, length) :
+                                     send_on_stack(ep, first, header, header_length, buffer, length);
 }
 
 static CW_COLD ucs_status_ptr_t refuse(unsigned id)
@@ -169,7 +172,7 @@ ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, unsigned id, const void *header, 
         if (cw_likely(header_length == 0 && cw_ep_can_send_short(ep, length))) {
             status = cw_lane_send_short(ep->conn, CW_PACKET_AM_EAGER, first, buffer, length);
         } else if (header_length > 0) {
-            status = send_gathered(ep, first, header, header_length, buffer, length);
+            status = send_with_header(ep, first, header, header_length, buffer, length);
         }
         if (cw_likely(status == UCS_OK)) {
             cw_ep_sent_alone(ep);

@@ -23,18 +23,25 @@ static inline bool cw_lane_peer_is_own(const struct cw_conn *lane)
     return lane->iface->transport->device_class != CW_DEVICE_NET;
 }
 
-/* Whether the peer is this worker: packets lie in memory of this process alone. */
-static inline bool cw_lane_is_self(const struct cw_conn *lane)
-{
-    return lane->iface->transport->device_class == CW_DEVICE_SELF;
-}
-
 /* ---- packets ---- */
 
 static CW_INLINE ucs_status_t cw_lane_send_short(struct cw_conn *lane, uint8_t id, uint64_t header, const void *payload,
                                                  size_t length)
 {
     return lane->iface->packets->send_short(lane, id, header, payload, length);
+}
+
+/* Whether the lane sends a payload in two parts without a copy that joins them. */
+static inline bool cw_lane_joins(const struct cw_conn *lane)
+{
+    return lane->iface->packets->send_joined != NULL;
+}
+
+/* Only where cw_lane_joins. */
+static CW_INLINE ucs_status_t cw_lane_send_joined(struct cw_conn *lane, uint8_t id, uint64_t header, const void *front,
+                                                  size_t front_length, const void *payload, size_t length)
+{
+    return lane->iface->packets->send_joined(lane, id, header, front, front_length, payload, length);
 }
 
 static inline bool cw_lane_hand_over(struct cw_conn *lane, uint8_t id, uint64_t header, const void *payload,

@@ -249,6 +249,7 @@ void cw_trace_iface(struct ucp_worker *worker, struct cw_iface *iface)
     traced->real = iface->packets;
     traced->packets = *iface->packets;
     traced->packets.send_short = trace_send_short;
+    traced->packets.send_joined = NULL; /* the caller uses send_short */
     traced->packets.send_bcopy = trace_send_bcopy;
     if (traced->packets.send_zcopy != NULL) {
         traced->packets.send_zcopy = trace_send_zcopy;

@@ -467,17 +467,10 @@ static size_t pack_list(void *dest, size_t max, void *arg)
     return max;
 }
 
-ucs_status_t cw_send_parts(struct ucp_ep *ep, uint8_t id, uint64_t header, const ucp_dt_iov_t *iov, size_t count,
-                           size_t length)
-{
-    struct list list = {.header = header, .iov = iov, .behind = iov + count};
-
-    return cw_lane_send_bcopy(ep->conn, id, sizeof(header) + length, pack_list, &list);
-}
-
 bool cw_send_list(struct ucp_ep *ep, const struct cw_send_kind *kind, uint64_t header, const ucp_dt_iov_t *iov,
                   size_t count)
 {
+    struct list list = {.header = header, .iov = iov, .behind = iov + count};
     size_t length;
 
     if (!cw_ep_ready(ep) || ep->worker->trace != NULL || !cw_lane_peer_is_own(ep->conn)) {
@@ -485,7 +478,7 @@ bool cw_send_list(struct ucp_ep *ep, const struct cw_send_kind *kind, uint64_t h
     }
     length = list_length(ep, iov, count);
     if (length == SIZE_MAX || (kind->credited && !cw_credit_has(ep, length)) ||
-        cw_send_parts(ep, kind->ids[CW_SEND_WHOLE], header, iov, count, length) != UCS_OK) {
+        cw_lane_send_bcopy(ep->conn, kind->ids[CW_SEND_WHOLE], sizeof(header) + length, pack_list, &list) != UCS_OK) {
         return false;
     }
     if (kind->credited) {

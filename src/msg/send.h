@@ -210,10 +210,6 @@ struct cw_request *cw_send_find(const struct ucp_ep *ep, uint64_t id);
 /* Cancels a send as far as this is possible (docs/change/long-messages.md). The request may be of any operation. */
 void cw_send_cancel(struct cw_request *request);
 
-/* Sends a packet of the 8 bytes of `header` and a list of buffers with `length` bytes in total, which must fit. Results
- * are those of a lane's send. */
-ucs_status_t cw_send_parts(struct ucp_ep *ep, uint8_t id, uint64_t header, const ucp_dt_iov_t *iov, size_t count,
-                           size_t length);
 /* Tries to send a short list of buffers as one packet, behind the 8 bytes of `header`, without a request. */
 bool cw_send_list(struct ucp_ep *ep, const struct cw_send_kind *kind, uint64_t header, const ucp_dt_iov_t *iov,
                   size_t count);

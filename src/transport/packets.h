@@ -27,6 +27,10 @@ enum cw_batch { CW_BATCH_END, CW_BATCH_BEGIN, CW_BATCH_LONG, CW_BATCH_LAST };
  * Packets of one connection arrive in order, exactly once. */
 struct cw_transport_packets {
     ucs_status_t (*send_short)(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length);
+    /* As send_short, for a payload in two parts: `front_length` bytes at `front`, then `length` at `payload`, together
+     * at most max_short. NULL: the caller joins them. */
+    ucs_status_t (*send_joined)(struct cw_conn *conn, uint8_t id, uint64_t header, const void *front,
+                                size_t front_length, const void *payload, size_t length);
     /* As send_short, for a payload of any length, if the peer's core consumes the packet at once (upcall `consume`).
      * False: nothing was sent. NULL: always false. */
     bool (*hand_over)(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length);

@@ -21,6 +21,7 @@ static struct {
 static size_t num_blocks, live_bytes;
 static unsigned asked;          /* how often for one of them */
 static unsigned arrived, bytes_wrong;
+static uintptr_t last_packet;
 static char order[8];           /* of upcalls: c of consume, f of finish, p of packet */
 static unsigned num_order;
 static bool consumes, stores;
@@ -107,6 +108,7 @@ static void packet(struct cw_conn *conn, uint8_t id, const void *data, size_t le
     for (i = 0; i < length; i++) {
         bytes_wrong += bytes[i] != byte_of(id, i);
     }
+    last_packet = (uintptr_t)data;
     arrived++;
 }
 
@@ -271,6 +273,73 @@ TEST_WITH(what_is_kept_is_bounded, connect_both, end)
     }
     burst(4, 384 * KIB);
     assert_true(live_bytes > before);
+}
+
+/* The packet is the header of 8 bytes, the front part and the payload, all of them byte_of(number). */
+static ucs_status_t send_joined(uint8_t number, size_t front_length, size_t length)
+{
+    static uint8_t bytes[33 * KIB];
+    uint64_t header;
+    size_t i;
+
+    for (i = 0; i < sizeof(header) + front_length + length; i++) {
+        bytes[i] = byte_of(number, i);
+    }
+    memcpy(&header, bytes, sizeof(header));
+    return cw_lane_send_joined(dialled, number, header, bytes + sizeof(header), front_length,
+                               bytes + sizeof(header) + front_length, length);
+}
+
+TEST_WITH(payloads_begin_cache_lines_behind_any_front, connect_both, end)
+{
+    static const size_t lengths[] = {0, 1, 8, 63, 64, 65, 2048, 17 * KIB};
+    size_t front_length, i;
+
+    assert_true(cw_lane_joins(dialled));
+    for (front_length = 0; front_length <= 130; front_length++) {
+        for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+            assert_int_equal(send_joined((uint8_t)(3 * front_length + i), front_length, lengths[i]), UCS_OK);
+            assert_int_equal(cw_iface_progress(iface), 1);
+            assert_int_equal(last_packet % 8, 0);
+            assert_true(front_length % 8 != 0 || (last_packet + sizeof(uint64_t) + front_length) % CW_CACHE_LINE == 0);
+        }
+    }
+    assert_int_equal(bytes_wrong, 0);
+}
+
+TEST_WITH(packets_of_all_kinds_are_queued_together, connect_both, end)
+{
+    unsigned round, i, sent;
+
+    for (round = 0; round < 3; round++) {
+        arrived = 0;
+        for (i = 0, sent = 0; i < 200; i++) {
+            struct filling filling = {.number = (uint8_t)(i + 1), .length = 8 + i * 5};
+
+            sent += send_joined((uint8_t)i, i % 70, i * 9 % 1500) == UCS_OK;
+            sent += cw_self_transport.packets->send_bcopy(dialled, (uint8_t)(i + 1), 1200, fill, &filling) == UCS_OK;
+        }
+        assert_int_equal(sent, 400);
+        assert_int_equal(cw_iface_progress(iface), sent);
+        assert_int_equal(arrived, sent);
+    }
+    assert_int_equal(bytes_wrong, 0);
+}
+
+TEST_WITH(joined_packets_find_the_queue_full, connect_both, end)
+{
+    unsigned sent = 0;
+    ucs_status_t status;
+
+    while ((status = send_joined((uint8_t)sent, 16, 32 * KIB)) == UCS_OK) {
+        assert_true(++sent < 40);
+    }
+    assert_int_equal(status, CW_AGAIN);
+    assert_int_equal(sent, 32); /* 1 MiB */
+    assert_int_equal(cw_iface_progress(iface), sent + 1); /* and the connection may send again */
+    assert_int_equal(send_joined(1, 16, 32 * KIB), UCS_OK);
+    assert_int_equal(cw_iface_progress(iface), 1);
+    assert_int_equal(bytes_wrong, 0);
 }
 
 static void send_three(uint8_t id)

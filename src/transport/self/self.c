@@ -25,9 +25,9 @@
 #define MAX_SHORT       (MAX_BCOPY - (uint32_t)sizeof(uint64_t))
 #define MAX_WHOLE       (384u << 10)
 
-/* Events lie one after the other in blocks. A block that is read is cached for reuse: libc would return the memory of
- * long ones to the system, and each new page costs a fault, which takes longer than copying the page. */
-#define EVENT_ALIGN     32u
+/* Events lie one after the other in blocks. Payloads begin cache lines: longer ones are copied faster there, in and
+ * out. A block that is read is cached for reuse: libc would return the memory of long ones to the system, and each new
+ * page costs a fault, which takes longer than copying the page. */
 #define BLOCK_BYTES     (16u << 10)
 #define MAX_SPARE_BYTES (QUEUE_MAX_BYTES + MAX_WHOLE)
 
@@ -55,17 +55,19 @@ struct event {
     uint32_t size;              /* up to the next event */
     uint8_t kind;
     uint8_t id;
-    _Alignas(8) char data[];    /* behind a header of 8 bytes the payload is aligned to 32 */
+    uint8_t offset;             /* of the packet in `data` */
+    _Alignas(8) char data[];
 };
-
-_Static_assert(offsetof(struct event, data) + sizeof(uint64_t) == EVENT_ALIGN, "the payload is aligned");
 
 struct block {
     struct block *next;
     uint32_t size;              /* of its events */
     uint32_t used;
-    _Alignas(EVENT_ALIGN) char events[];
+    _Alignas(CW_CACHE_LINE / 2) char events[];
 };
+
+_Static_assert(offsetof(struct block, events) + offsetof(struct event, data) + sizeof(uint64_t) == CW_CACHE_LINE,
+               "so does the payload behind a header of 8 bytes");
 
 struct self_iface {
     struct cw_iface super;
@@ -146,7 +148,7 @@ static struct block *take_block(struct self_iface *iface, uint32_t size)
         }
         free(block);
     }
-    block = aligned_alloc(EVENT_ALIGN, sizeof(*block) + size);
+    block = aligned_alloc(CW_CACHE_LINE, CW_CACHE_LINE + size); /* a multiple of the alignment, as it has to be */
     if (block != NULL) {
         block->size = size;
     }
@@ -185,7 +187,7 @@ static CW_NOINLINE struct block *add_block(struct self_iface *iface, uint32_t si
 
 static uint32_t event_size(size_t length)
 {
-    return (uint32_t)(offsetof(struct event, data) + length + EVENT_ALIGN - 1) & ~(EVENT_ALIGN - 1);
+    return (uint32_t)(offsetof(struct event, data) + length + CW_CACHE_LINE - 1) & ~(CW_CACHE_LINE - 1u);
 }
 
 /* Appends an event with space for `max` bytes of data; NULL: no memory. */
@@ -210,6 +212,7 @@ static CW_INLINE struct event *event_new(struct self_iface *iface, struct self_c
     event->size = size;
     event->kind = (uint8_t)kind;
     event->id = id;
+    event->offset = 0;
     iface->num_queued++;
     return event;
 }
@@ -383,19 +386,27 @@ static ucs_status_t can_send(struct self_conn *conn, struct self_iface *iface)
     return (iface->queued_bytes >= QUEUE_MAX_BYTES) ? again(conn, iface) : UCS_OK;
 }
 
+/* Queues a packet with space for `max` bytes. The caller adds to queued_bytes what it writes. */
+static CW_INLINE ucs_status_t packet_new(struct self_conn *conn, struct self_iface *iface, uint8_t id, size_t max,
+                                         struct event **event_p)
+{
+    ucs_status_t status = can_send(conn, iface);
+
+    if (cw_unlikely(status != UCS_OK)) {
+        return status;
+    }
+    *event_p = event_new(iface, conn->peer, EVENT_PACKET, id, max);
+    return cw_likely(*event_p != NULL) ? UCS_OK : again(conn, iface);
+}
+
 static ucs_status_t queue_packed(struct cw_conn *super, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
 {
-    struct self_conn *conn = self_conn_of(super);
     struct self_iface *iface = iface_of(super);
-    ucs_status_t status = can_send(conn, iface);
-    struct event *event;
+    struct event *event = NULL;
+    ucs_status_t status = packet_new(self_conn_of(super), iface, id, max, &event);
 
     if (status != UCS_OK) {
         return status;
-    }
-    event = event_new(iface, conn->peer, EVENT_PACKET, id, max);
-    if (event == NULL) {
-        return again(conn, iface);
     }
     event_shrink(iface, event, (uint32_t)pack(event->data, max, arg));
     iface->queued_bytes += event->length;
@@ -442,15 +453,10 @@ static bool self_hand_over(struct cw_conn *super, uint8_t id, uint64_t header, c
 static CW_NOINLINE ucs_status_t queue_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload,
                                             size_t length)
 {
-    struct self_conn *conn = self_conn_of(super);
     struct self_iface *iface = iface_of(super);
-    ucs_status_t status = can_send(conn, iface);
     struct event *event = NULL;
+    ucs_status_t status = packet_new(self_conn_of(super), iface, id, sizeof(header) + length, &event);
 
-    if (cw_likely(status == UCS_OK)) {
-        event = event_new(iface, conn->peer, EVENT_PACKET, id, sizeof(header) + length);
-        status = (event != NULL) ? UCS_OK : again(conn, iface);
-    }
     CW_PROBE(send_short, SELF_WIRE_ID, sizeof(header) + length, (int)status);
     if (cw_unlikely(status != UCS_OK)) {
         return status;
@@ -473,6 +479,42 @@ static ucs_status_t self_send_short(struct cw_conn *super, uint8_t id, uint64_t 
 {
     return may_offer(self_conn_of(super), iface_of(super), id) ? offer_short(super, id, header, payload, length) :
            queue_short(super, id, header, payload, length);
+}
+
+/* How far to move a packet so that its payload begins a cache line; by multiples of 8, so that the front part stays
+ * aligned. */
+static inline uint8_t space_before(size_t front_length)
+{
+    return (uint8_t)((0 - front_length) & (CW_CACHE_LINE - 1) & ~(size_t)7);
+}
+
+static ucs_status_t self_send_joined(struct cw_conn *super, uint8_t id, uint64_t header, const void *front,
+                                     size_t front_length, const void *payload, size_t length)
+{
+    struct self_iface *iface = iface_of(super);
+    const uint8_t offset = space_before(front_length);
+    const size_t total = sizeof(header) + front_length + length;
+    struct event *event = NULL;
+    ucs_status_t status = packet_new(self_conn_of(super), iface, id, offset + total, &event);
+    char *next;
+
+    CW_PROBE(send_short, SELF_WIRE_ID, total, (int)status);
+    if (cw_unlikely(status != UCS_OK)) {
+        return status;
+    }
+    event->offset = offset;
+    event->length = (uint32_t)total;
+    iface->queued_bytes += total;
+    next = event->data + offset;
+    memcpy(next, &header, sizeof(header));
+    next += sizeof(header);
+    if (cw_likely(front_length <= CW_BYTES_INLINE)) {
+        cw_bytes_copy_inline(next, front, front_length);
+    } else {
+        cw_bytes_copy_any(next, front, front_length);
+    }
+    cw_bytes_copy_short(next + front_length, payload, length);
+    return UCS_OK;
 }
 
 /* Regions may overlap: a program may receive into memory that it sends. Empty entries may have no address. */
@@ -580,35 +622,20 @@ static CW_NOINLINE unsigned deliver_other(struct self_iface *iface, struct event
     return 1;
 }
 
-/* What is left after the events: `closed` are those ends that were closed before. */
-static CW_NOINLINE unsigned deliver_rest(struct self_iface *iface, struct cw_list *closed)
-{
-    unsigned count = report_closed(iface, closed);
-
-    if (iface->blocked && iface->queued_bytes < QUEUE_MAX_BYTES / 2) {
-        give_space(iface);
-        count++;
-    }
-    return count;
-}
-
 /* Handles only the events queued before the call: events that upcalls add wait for the next round, so that progress
  * terminates. */
-static CW_NOINLINE unsigned deliver(struct self_iface *iface)
+static CW_INLINE unsigned deliver_events(struct self_iface *iface)
 {
     struct cw_iface *super = &iface->super;
     unsigned left = iface->num_queued, count = 0;
-    struct cw_list closed;
     struct event *event;
 
-    cw_list_init(&closed);
-    cw_list_splice_tail(&closed, &iface->closed);
     super->woken = iface->has_consumed;
     for (; left > 0; left--) {
         event = queue_pop(iface);
         if (cw_likely(event->kind == EVENT_PACKET && event->target != NULL)) {
             iface->queued_bytes -= event->length;
-            super->upcalls->packet(&event->target->super, event->id, event->data, event->length);
+            super->upcalls->packet(&event->target->super, event->id, event->data + event->offset, event->length);
             count++;
         } else {
             count += deliver_other(iface, event);
@@ -617,10 +644,30 @@ static CW_NOINLINE unsigned deliver(struct self_iface *iface)
     if (cw_likely(iface->num_queued == 0 && iface->last != NULL)) {
         queue_rewind(iface);
     }
-    if (cw_unlikely(!cw_list_empty(&closed) || iface->blocked)) {
-        count += deliver_rest(iface, &closed);
+    return count;
+}
+
+/* An end that was closed before the call is reported after all of its packets. */
+static CW_NOINLINE unsigned deliver_all(struct self_iface *iface)
+{
+    struct cw_list closed;
+    unsigned count;
+
+    cw_list_init(&closed);
+    cw_list_splice_tail(&closed, &iface->closed);
+    count = deliver_events(iface) + report_closed(iface, &closed);
+    if (iface->blocked && iface->queued_bytes < QUEUE_MAX_BYTES / 2) {
+        give_space(iface);
+        count++;
     }
     return count;
+}
+
+static CW_NOINLINE unsigned deliver(struct self_iface *iface)
+{
+    const bool only_events = cw_list_empty(&iface->closed) && !iface->blocked;
+
+    return cw_likely(only_events) ? deliver_events(iface) : deliver_all(iface);
 }
 
 /* Finishes consumed packets before those that were queued behind them. */
@@ -657,6 +704,7 @@ static const struct cw_transport_connect self_connect = {
 
 static const struct cw_transport_packets self_packets = {
     .send_short = self_send_short,
+    .send_joined = self_send_joined,
     .hand_over = self_hand_over,
     .send_bcopy = self_send_bcopy,
 };
