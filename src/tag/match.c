@@ -18,8 +18,8 @@
 /* Entries of the first array. Each further array doubles, up to twice ARRAY_RECEIVES. */
 #define FIRST_SPACE 32u
 
-/* Comparing this many entries of the array is cheaper than hashing, ... */
-#define CHEAP_COMPARES 4
+/* Comparing this many entries of the array is cheaper than posting a receive to the table and finding it there, ... */
+#define CHEAP_COMPARES 16
 
 /* ... and hashing one receive costs as much as comparing this many. */
 #define HASHING 8u
@@ -305,7 +305,9 @@ static void array_remove(struct cw_tag_matcher *matcher, struct cw_tag_posted *p
         memmove(matcher->first + 1, matcher->first, before * sizeof(*posted));
         matcher->first++;
     } else {
-        memmove(posted, posted + 1, behind * sizeof(*posted));
+        if (behind > 0) { /* often the newest one is removed */
+            memmove(posted, posted + 1, behind * sizeof(*posted));
+        }
         matcher->last--;
         cw_tag_matcher_set_stop(matcher);
     }
@@ -425,7 +427,7 @@ static struct cw_tag_recv *leftover_match(const struct cw_tag_matcher *matcher, 
 /* Finds the oldest matching receive outside the array. */
 static struct cw_tag_found find_other(const struct cw_tag_matcher *matcher, uint64_t tag)
 {
-    struct cw_tag_found found = {NULL, NULL};
+    struct cw_tag_found found = {.recv = NULL, .link = NULL};
     struct cw_tag_node **link;
     uint64_t left;
 
@@ -468,7 +470,7 @@ struct cw_tag_recv *cw_tag_matcher_match_recv(struct cw_tag_matcher *matcher, ui
 
 bool cw_tag_matcher_find_recv(const struct cw_tag_matcher *matcher, uint64_t tag, struct cw_tag_found *found)
 {
-    const struct cw_tag_posted *posted, *end = matcher->last;
+    struct cw_tag_posted *posted, *end = matcher->last;
 
     if (matcher->num_other > 0) {
         *found = find_other(matcher, tag);
@@ -481,6 +483,7 @@ bool cw_tag_matcher_find_recv(const struct cw_tag_matcher *matcher, uint64_t tag
     for (posted = matcher->first; posted != end; posted++) {
         if (cw_tag_matches(tag, posted->key, posted->mask)) {
             found->recv = posted->recv;
+            found->posted = posted;
             return true;
         }
     }
@@ -492,7 +495,7 @@ void cw_tag_matcher_take_found(struct cw_tag_matcher *matcher, const struct cw_t
     if (matcher->num_other > 0) {
         take_other(matcher, found);
     } else {
-        cw_tag_matcher_cancel(matcher, found->recv);
+        array_remove(matcher, found->posted);
     }
 }
 

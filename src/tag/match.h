@@ -269,8 +269,11 @@ static inline void cw_tag_matcher_add_unexpected(struct cw_tag_matcher *matcher,
 
 /* A posted receive that was found, and where. */
 struct cw_tag_found {
-    struct cw_tag_recv  *recv;   /* NULL: none */
-    struct cw_tag_node **link;   /* to it, if it is in the table */
+    struct cw_tag_recv *recv;         /* NULL: none */
+    union {
+        struct cw_tag_posted *posted; /* its entry, while the receives are in the array */
+        struct cw_tag_node  **link;   /* to it, if it is in the table */
+    };
 };
 
 /* Finds the earliest posted receive that matches a tag; it stays posted. False: that takes a longer search, which only
