@@ -38,6 +38,7 @@ static const struct cw_upcalls upcalls = {
     .unplaced = cw_op_unplaced,
     .accept = cw_wireup_accept,
     .is_ours = cw_wireup_is_ours,
+    .refuses = cw_wireup_refuses,
     .opened = cw_wireup_opened,
     .space = cw_wireup_space,
     .requested = cw_cm_requested,

@@ -37,6 +37,8 @@ ucs_status_t cw_wireup_connect(struct ucp_ep *ep);
 ucs_status_t cw_wireup_accept(void *owner, struct cw_conn *conn, const void *hello, size_t hello_length, void *reply,
                               size_t *reply_length);
 bool cw_wireup_is_ours(const struct cw_iface *iface, const void *hello, size_t length);
+bool cw_wireup_refuses(const struct cw_iface *iface, const void *hello, size_t hello_length, void *reply,
+                       size_t *reply_length);
 void cw_wireup_opened(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length);
 void cw_wireup_space(struct cw_conn *conn);
 void cw_wireup_closed(struct cw_conn *conn, ucs_status_t status);

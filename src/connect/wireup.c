@@ -161,28 +161,46 @@ static enum cw_hello_answer accept_on(struct ucp_ep *ep, struct cw_conn *conn, c
     return (lane != NULL) ? CW_HELLO_COUNTED : CW_HELLO_ACCEPTED;
 }
 
-static enum cw_hello_answer accept_known(struct ucp_ep *ep, struct cw_conn *conn, const struct cw_hello *hello)
+/* Whether an endpoint has dialled itself, and has no receiving end yet. */
+static bool is_own_dial(const struct ucp_ep *ep, const struct cw_hello *hello)
+{
+    return ep->state == CW_EP_DIALING && hello->source_uid == ep->worker->uid && hello->number == ep->number &&
+           ep->loop_conn == NULL;
+}
+
+/* The answer to a peer's dial for an endpoint that exists. */
+static enum cw_hello_answer answer_for(const struct ucp_ep *ep, const struct cw_hello *hello)
 {
     switch (ep->state) {
     case CW_EP_IDLE:
     case CW_EP_WAITING:
-        return accept_on(ep, conn, hello);
+        return CW_HELLO_ACCEPTED;
     case CW_EP_DIALING:
-        if (hello->source_uid == ep->worker->uid && hello->number == ep->number && ep->loop_conn == NULL) {
-            conn->user = ep; /* the endpoint dialled itself: this is its receiving end */
-         ep->loop_conn = conn;
-            return CW_HELLO_ACCEPTED;
-        }
-        if (our_dial_wins(ep, hello) && !dial_is_unseen(ep)) {
-            return CW_HELLO_LOST;
-        }
-        yield_dial(ep);
-        return accept_on(ep, conn, hello);
+        return (is_own_dial(ep, hello) || !our_dial_wins(ep, hello) || dial_is_unseen(ep)) ? CW_HELLO_ACCEPTED :
+                                                                                           CW_HELLO_LOST;
     case CW_EP_OPEN:
         return our_dial_wins(ep, hello) ? CW_HELLO_LOST : CW_HELLO_REFUSED;
     default:
         return CW_HELLO_REFUSED;
     }
+}
+
+static enum cw_hello_answer accept_known(struct ucp_ep *ep, struct cw_conn *conn, const struct cw_hello *hello)
+{
+    const enum cw_hello_answer answer = answer_for(ep, hello);
+
+    if (answer != CW_HELLO_ACCEPTED) {
+        return answer;
+    }
+    if (is_own_dial(ep, hello)) {
+        conn->user = ep; /* this is its receiving end */
+        ep->loop_conn = conn;
+        return CW_HELLO_ACCEPTED;
+    }
+    if (ep->state == CW_EP_DIALING) {
+        yield_dial(ep);
+    }
+    return accept_on(ep, conn, hello);
 }
 
 /* Accepts the further connection of a client that changes its transport. */
@@ -251,6 +269,35 @@ bool cw_wireup_is_ours(const struct cw_iface *iface, const void *bytes, size_t l
     return hello.target_uid == worker->uid;
 }
 
+static struct ucp_ep *ep_for(struct ucp_worker *worker, const struct cw_hello *hello, uint32_t *number)
+{
+    *number = partner_number(worker, hello->source_uid, hello->number, hello->flags & CW_HELLO_NO_LOOPBACK);
+    return cw_ep_find(worker, hello->source_uid, *number);
+}
+
+bool cw_wireup_refuses(const struct cw_iface *iface, const void *bytes, size_t length, void *reply,
+                       size_t *reply_length)
+{
+    struct ucp_worker *worker = iface->owner;
+    enum cw_hello_answer answer;
+    struct cw_hello hello;
+    struct ucp_ep *ep;
+    uint32_t number;
+
+    if (cw_is_lane_hello(bytes, length) || cw_hello_decode(bytes, length, &hello) != UCS_OK ||
+        (hello.flags & CW_HELLO_CM) || *reply_length < CW_HELLO_REPLY_LENGTH) {
+        return false;
+    }
+    ep = ep_for(worker, &hello, &number);
+    answer = (ep != NULL && ep->cm == NULL) ? answer_for(ep, &hello) : CW_HELLO_ACCEPTED;
+    if (answer == CW_HELLO_ACCEPTED) {
+        return false;
+    }
+    cw_hello_reply_encode(answer, reply);
+    *reply_length = CW_HELLO_REPLY_LENGTH;
+    return true;
+}
+
 ucs_status_t cw_wireup_accept(void *owner, struct cw_conn *conn, const void *bytes, size_t length, void *reply,
                               size_t *reply_length)
 {
@@ -269,8 +316,7 @@ ucs_status_t cw_wireup_accept(void *owner, struct cw_conn *conn, const void *byt
         return UCS_ERR_INVALID_PARAM;
     }
     if (hello.target_uid == worker->uid) {
-        number = partner_number(worker, hello.source_uid, hello.number, hello.flags & CW_HELLO_NO_LOOPBACK);
-        ep = cw_ep_find(worker, hello.source_uid, number);
+        ep = ep_for(worker, &hello, &number);
         if (hello.flags & CW_HELLO_CM) {
             answer = accept_request(ep, conn, &hello);
         } else if (ep != NULL) {

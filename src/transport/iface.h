@@ -89,6 +89,11 @@ struct cw_upcalls {
      * source addresses call it before they allocate or send anything, and drop other hellos. NULL: every hello may
      * be. */
     bool (*is_ours)(const struct cw_iface *iface, const void *hello, size_t length);
+    /* Whether `accept` would refuse a hello that is for this worker; if so, writes the reply as `accept` does. No side
+     * effects. For transports to which a connection is expensive: when both sides dial, half of all dials are refused.
+     * NULL: not known. */
+    bool (*refuses)(const struct cw_iface *iface, const void *hello, size_t hello_length, void *reply,
+                    size_t *reply_length);
     /* The dialled connection is open (UCS_OK), was refused (UCS_ERR_REJECTED, with the acceptor's reply) or failed (any
      * other status; reply NULL). After a status other than UCS_OK the core still calls close_conn(). */
     void (*opened)(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Connection setup. The dialler retransmits a hello until it gets a reply; the acceptor answers every copy with the
- * same reply. The dialler then sends READY over the connection, so no other message needs an answer. A parked
- * connection is reopened by the same handshake, with its epoch in the hello.
+ * same reply. The dialler then sends READY over the connection, so no other message needs an answer. A dialler that
+ * gives up sends a cancel; if that is lost, it answers the next reply by another one, so the acceptor repeats its reply
+ * until READY comes. A parked connection is reopened by the same handshake, with its epoch in the hello.
  */
 #include "transport/verbs/verbs_conn.h"
 
@@ -16,7 +17,8 @@
 #include "os/random.h"
 #include "os/route.h"
 
-#define REFUSALS 32u
+#define REFUSALS     32u
+#define NEXT_REPLY_NS UINT64_C(200000000) /* before the first repetition of a reply */
 
 struct cw_verbs_refusal {
     uint64_t key; /* key of the dialler's interface; 0: unused entry */
@@ -132,6 +134,13 @@ static void send_hello(struct cw_verbs_conn *conn, enum cw_verbs_kind kind)
     send_datagram(conn, &datagram);
 }
 
+static void send_reply(struct cw_verbs_conn *conn)
+{
+    const struct cw_verbs_datagram datagram = datagram_for(conn, CW_VERBS_REPLY);
+
+    send_datagram(conn, &datagram);
+}
+
 void cw_verbs_cancel(struct cw_verbs_conn *conn)
 {
     struct cw_verbs_datagram datagram = datagram_for(conn, CW_VERBS_CANCEL);
@@ -230,6 +239,11 @@ unsigned cw_verbs_cm_alarm(struct cw_verbs_conn *conn, uint64_t now_ns)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
 
+    if (conn->state == CW_VERBS_ACCEPTING && conn->epoch == 0 && cw_verbs_retry_step(&conn->retry, now_ns)) {
+        send_reply(conn);
+        cw_poller_alarm_set(iface->poller, &conn->alarm, conn->retry.next_ns);
+        return 0;
+    }
     if (conn->state == CW_VERBS_ACCEPTING) {
         cw_verbs_cancel(conn);
         cw_verbs_conn_fail(conn, UCS_ERR_ENDPOINT_TIMEOUT, "no confirmation that it receives");
@@ -325,13 +339,6 @@ static void answer_without(struct cw_verbs_iface *iface, const struct cw_verbs_d
     cw_verbs_ud_send(iface, &hello->address, hello->gid_to, hello->gid_from, &datagram);
 }
 
-static void send_reply(struct cw_verbs_conn *conn)
-{
-    const struct cw_verbs_datagram datagram = datagram_for(conn, CW_VERBS_REPLY);
-
-    send_datagram(conn, &datagram);
-}
-
 /* Refuses a dialler and retains the answer: if it is lost, the dialler retransmits, but the core is asked only once. */
 static void refuse(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *hello, const uint8_t *reply,
                    size_t length)
@@ -420,6 +427,10 @@ static unsigned take_hello(struct cw_verbs_iface *iface, const struct cw_verbs_d
         answer_without(iface, hello, CW_VERBS_FAILED, NULL, 0); /* before a queue pair is created for it */
         return 0;
     }
+    if (upcalls->refuses != NULL && upcalls->refuses(&iface->super, hello->words, hello->length, reply, &length)) {
+        answer_without(iface, hello, CW_VERBS_REFUSED, reply, length);
+        return 0;
+    }
     conn = accept_new(iface, hello, &later);
     if (conn == NULL) {
         if (!later) { /* else a retransmitted hello may succeed */
@@ -443,7 +454,8 @@ static unsigned take_hello(struct cw_verbs_iface *iface, const struct cw_verbs_d
     cw_bytes_copy_any(conn->words, reply, length);
     conn->num_words = length;
     send_reply(conn);
-    cw_poller_alarm_set(iface->poller, &conn->alarm, cw_clock_ns() + iface->settings.connect_timeout_ns);
+    cw_verbs_retry_begin(&conn->retry, cw_clock_ns(), NEXT_REPLY_NS, iface->settings.connect_timeout_ns);
+    cw_poller_alarm_set(iface->poller, &conn->alarm, conn->retry.next_ns);
     return 1;
 }
 
@@ -584,6 +596,30 @@ static unsigned open_dialled(struct cw_verbs_iface *iface, struct cw_verbs_conn 
     return 1;
 }
 
+/* A peer accepted a dial that was given up. Only another connection to the same peer knows the key for datagrams to it;
+ * without one the peer's end waits until its timeout. */
+static void cancel_late(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *reply, const struct ibv_wc *wc,
+                        const uint8_t *grh)
+{
+    struct cw_verbs_datagram cancel = {.kind = CW_VERBS_CANCEL,
+                                    .to = reply->from,
+                                    .from = reply->to,
+                                    .mtu = iface->local.mtu,
+                                    .gid_from = reply->gid_to,
+                                    .gid_to = reply->gid_from};
+    const struct cw_verbs_conn *conn;
+
+    cw_list_for_each(conn, &iface->conns, const struct cw_verbs_conn, link)
+    {
+        if (conn->peer.qp == wc->src_qp && reply->gid_from < conn->peer.num_gids &&
+            comes_from(&conn->peer, reply->gid_from, wc, grh)) {
+            cancel.key = conn->peer.key;
+            cw_verbs_ud_send(iface, &conn->peer, reply->gid_to, reply->gid_from, &cancel);
+            return;
+        }
+    }
+}
+
 static unsigned take_reply(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *reply, const struct ibv_wc *wc,
                            const uint8_t *grh)
 {
@@ -597,6 +633,7 @@ static unsigned take_reply(struct cw_verbs_iface *iface, const struct cw_verbs_d
     if (conn == NULL || conn->state != CW_VERBS_DIALLING || conn->qp == NULL) {
         if (reply->answer == CW_VERBS_ACCEPTED && (conn == NULL || conn->peer_id != reply->from)) {
             cw_debug("%s: late reply from queue pair %u", iface->port.name, wc->src_qp);
+            cancel_late(iface, reply, wc, grh);
         }
         return 0;
     }
