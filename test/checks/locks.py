@@ -22,7 +22,7 @@ POINTERS = {
     "cw_tag_send": ("cw_shm_send_short",),
     "cw_am_send": ("cw_shm_send_short",),
     "cw_stream_send": ("cw_shm_send_short",),
-    "send_gathered": ("cw_shm_send_short",),
+    "send_on_stack": ("cw_shm_send_short",),
     "ucp_tag_send_nbx": ("ring_doorbell",),
     "ucp_am_send_nbx": ("ring_doorbell",),
     "ucp_stream_send_nbx": ("ring_doorbell",),
