@@ -17,7 +17,7 @@
 #include "os/random.h"
 #include "os/route.h"
 
-#define REFUSALS     32u
+#define REFUSALS      32u
 #define NEXT_REPLY_NS UINT64_C(200000000) /* before the first repetition of a reply */
 
 struct cw_verbs_refusal {
