@@ -19,6 +19,10 @@
 #define CLASS_DONE        0xff /* finished cursor */
 #define CLASS_DONE_DEVICE 0xfe /* finished cursor of device memory */
 
+/* The longest piece that is cached: libc returns the memory of pieces to the system, and each new page costs a fault,
+ * which takes longer than copying the page. */
+#define MAX_SPARE (2 * CW_DT_PIECE)
+
 /* Limit of the bytes that are buffered for a type that cannot stop at the end of a piece. */
 #define MAX_RETAINED ((size_t)64 << 20)
 
@@ -40,6 +44,7 @@ struct cw_dt_piece {
     uint8_t orphaned;                /* no cursor refers to it */
     size_t begin, end; /* range of these bytes */
     size_t capacity;
+    size_t space;      /* allocated; at least `capacity` */
     size_t element;    /* of a receiver whose pieces end inside elements: their length; 0: unknown, or too long */
     char bytes[];
 };
@@ -51,22 +56,61 @@ static struct cw_dt_generic *generic_of(ucp_datatype_t datatype)
 
 static void release_generic(struct cw_dt_generic *type)
 {
+    unsigned i;
+
     if (__atomic_sub_fetch(&type->holds, 1, __ATOMIC_ACQ_REL) == 0) {
+        for (i = 0; i < CW_DT_SPARES; i++) {
+            free(type->spares[i]);
+        }
         free(type);
     }
+}
+
+/* Takes a cached piece with that capacity, or returns NULL. Too short ones are freed, so the cache adapts to the length
+ * of the messages. */
+static struct cw_dt_piece *take_spare(struct cw_dt_generic *type, size_t capacity)
+{
+    struct cw_dt_piece *spare;
+    unsigned i;
+
+    for (i = 0; i < CW_DT_SPARES; i++) {
+        spare = __atomic_exchange_n(&type->spares[i], NULL, __ATOMIC_ACQ_REL);
+        if (spare != NULL && spare->space >= capacity) {
+            return spare;
+        }
+        free(spare);
+    }
+    return NULL;
+}
+
+static void put_spare(struct cw_dt_generic *type, struct cw_dt_piece *piece)
+{
+    struct cw_dt_piece *none;
+    unsigned i;
+
+    for (i = 0; i < CW_DT_SPARES && piece->space <= MAX_SPARE; i++) {
+        none = NULL;
+        if (__atomic_compare_exchange_n(&type->spares[i], &none, piece, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+            return;
+        }
+    }
+    free(piece);
 }
 
 static void piece_free(struct cw_dt_piece *piece)
 {
     struct cw_dt_generic *type = piece->type;
 
-    free(piece);
+    put_spare(type, piece);
     release_generic(type);
 }
 
-/* The last cursor drops it. */
-static void piece_leave(struct cw_dt_piece *piece)
+/* The cursor drops its piece. */
+static CW_NOINLINE void leave_piece(struct cw_dt_cursor *cursor)
 {
+    struct cw_dt_piece *piece = cursor->generic.piece;
+
+    cursor->generic.piece = NULL;
     if (piece->lent > 0) {
         piece->orphaned = 1;
     } else {
@@ -88,8 +132,15 @@ static void returned(struct cw_completion *completion, ucs_status_t status)
 
 static struct cw_dt_piece *piece_new(struct cw_dt_generic *type, size_t capacity)
 {
-    struct cw_dt_piece *piece = malloc(sizeof(*piece) + capacity);
+    const size_t space = (capacity < CW_DT_PIECE) ? CW_DT_PIECE : capacity;
+    struct cw_dt_piece *piece = take_spare(type, capacity);
 
+    if (piece == NULL) {
+        piece = malloc(sizeof(*piece) + space);
+        if (piece != NULL) {
+            piece->space = space;
+        }
+    }
     if (piece != NULL) {
         __atomic_add_fetch(&type->holds, 1, __ATOMIC_RELAXED);
         piece->completion.done = returned;
@@ -289,7 +340,7 @@ void cw_dt_finish(struct cw_dt_cursor *cursor)
     if (cursor->class_id == UCP_DATATYPE_GENERIC) {
         cursor->generic.type->ops.finish(cursor->generic.state);
         if (cursor->generic.piece != NULL) {
-            piece_leave(cursor->generic.piece);
+            leave_piece(cursor);
         }
         release_generic(cursor->generic.type);
     } else if (cursor->owns_iov) {
@@ -423,20 +474,13 @@ static size_t fill_piece(struct cw_dt_cursor *cursor, size_t offset)
 {
     const size_t left = cursor->length - offset;
     const size_t length = (left < cursor->piece_length) ? left : cursor->piece_length;
-    struct cw_dt_piece *piece = cursor->generic.piece;
+    struct cw_dt_piece *piece = piece_new(cursor->generic.type, length);
 
-    if (piece != NULL && piece->lent > 0) {
-        piece->orphaned = 1;
-        piece = NULL;
-    }
+    assert(cursor->generic.piece == NULL);
+    cursor->generic.piece = piece;
     if (piece == NULL) {
-        piece = piece_new(cursor->generic.type, length);
-        cursor->generic.piece = piece;
-        if (piece == NULL) {
-            return 0;
-        }
+        return 0;
     }
-    piece->begin = 0;
     piece->end = pack_timed(cursor, offset, piece->bytes, length);
     if (piece->end == 0) { /* the type makes no progress */
         memset(piece->bytes, 0, length);
@@ -478,11 +522,22 @@ struct cw_completion *cw_dt_pack_piece(struct cw_dt_cursor *cursor, size_t max, 
     return &cursor->generic.piece->completion;
 }
 
+/* Bytes of the sender's piece were sent. Between pieces the cursor has none, so that messages in turn share one. */
+static void sent_part(struct cw_dt_cursor *cursor, size_t length)
+{
+    struct cw_dt_piece *piece = cursor->generic.piece;
+
+    piece->begin += length;
+    if (piece->begin == piece->end) {
+        leave_piece(cursor);
+    }
+}
+
 void cw_dt_sent_piece(struct cw_dt_cursor *cursor, size_t length, int lent)
 {
-    cursor->generic.piece->begin += length;
     cursor->generic.piece->lent += (lent != 0);
     cursor->offset += length;
+    sent_part(cursor, length);
 }
 
 /* Lets the type pack directly to `dest` if the bytes are whole pieces. Otherwise returns 0. */
@@ -513,7 +568,7 @@ static size_t pack_part(struct cw_dt_cursor *cursor, size_t offset, char *dest, 
     }
     part = (part < max) ? part : max;
     cw_bytes_copy_any(dest, cursor->generic.piece->bytes + cursor->generic.piece->begin, part);
-    cursor->generic.piece->begin += part;
+    sent_part(cursor, part);
     return part;
 }
 
@@ -567,27 +622,52 @@ size_t cw_dt_pack_next(struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, voi
     return part;
 }
 
-void cw_dt_gather(struct cw_dt_cursor *cursor, size_t total)
+/* The receiver's piece, for bytes from `offset` on. NULL: none, or no memory. */
+static struct cw_dt_piece *gathering(struct cw_dt_cursor *cursor, size_t offset)
 {
-    size_t length, element = 0;
+    const size_t left = cursor->length - offset;
 
-    if (cursor->class_id == UCP_DATATYPE_GENERIC && total > 0 && total <= cursor->length) {
-        if (cursor->pieces == CW_DT_INSIDE) {
-            element = cursor->piece_length;
-            end_inside(cursor, total);
-        }
-        length = (total < cursor->piece_length) ? total : cursor->piece_length;
-        cursor->generic.piece = piece_new(cursor->generic.type, length);
-        if (cursor->generic.piece != NULL) {
-            cursor->generic.piece->element = element;
-            cursor->length = total;
-        }
+    if (cursor->generic.piece == NULL && cursor->gathers) {
+        cursor->generic.piece =
+            piece_new(cursor->generic.type, (left < cursor->piece_length) ? left : cursor->piece_length);
+    }
+    return cursor->generic.piece;
+}
+
+/* All gathered bytes are unpacked. Between pieces the cursor has none, unless it has to retain what the piece says
+ * about elements. */
+static void emptied(struct cw_dt_cursor *cursor)
+{
+    const struct cw_dt_piece *piece = cursor->generic.piece;
+
+    if (piece->end == 0 && piece->element == 0 && cursor->pieces != CW_DT_INSIDE) {
+        leave_piece(cursor);
     }
 }
 
-char *cw_dt_piece_place(const struct cw_dt_cursor *cursor, size_t length)
+void cw_dt_gather(struct cw_dt_cursor *cursor, size_t total)
 {
-    struct cw_dt_piece *piece = cursor->generic.piece;
+    size_t element = 0;
+
+    if (cursor->class_id != UCP_DATATYPE_GENERIC || total == 0 || total > cursor->length) {
+        return;
+    }
+    cursor->length = total;
+    cursor->gathers = true;
+    if (cursor->pieces == CW_DT_INSIDE) { /* the element is known only here */
+        element = cursor->piece_length;
+        end_inside(cursor, total);
+        if (gathering(cursor, 0) == NULL) {
+            cursor->gathers = false;
+            return;
+        }
+        cursor->generic.piece->element = element;
+    }
+}
+
+char *cw_dt_piece_place(struct cw_dt_cursor *cursor, size_t length)
+{
+    struct cw_dt_piece *piece = gathering(cursor, cursor->offset);
 
     return (piece != NULL && length <= piece->capacity - piece->end) ? piece->bytes + piece->end : NULL;
 }
@@ -597,7 +677,8 @@ char *cw_dt_piece_place(const struct cw_dt_cursor *cursor, size_t length)
  * either, the rest of the message. */
 static CW_COLD bool gather_more(struct cw_dt_cursor *cursor, size_t offset, const char *src, size_t length)
 {
-    const size_t element = (cursor->pieces == CW_DT_INSIDE) ? cursor->generic.piece->element : 0;
+    struct cw_dt_piece *piece = cursor->generic.piece;
+    const size_t element = (piece != NULL && cursor->pieces == CW_DT_INSIDE) ? piece->element : 0;
     const size_t left = cursor->length - offset;
     struct cw_dt_piece *longer = NULL;
     size_t capacity = left;
@@ -616,7 +697,9 @@ static CW_COLD bool gather_more(struct cw_dt_cursor *cursor, size_t offset, cons
     longer->end = length;
     longer->capacity = capacity;
     longer->element = element;
-    piece_free(cursor->generic.piece);
+    if (piece != NULL) {
+        piece_free(piece);
+    }
     cursor->generic.piece = longer;
     cursor->pieces = (offset == 0) ? CW_DT_LONG : CW_DT_ELEMENTS;
     cursor->piece_length = (element > 0) ? (uint32_t)element : cursor->piece_length;
@@ -632,7 +715,7 @@ static ucs_status_t unpack_at(struct cw_dt_cursor *cursor, size_t offset, const 
     if (status == UCS_OK) {
         note_cost(cursor, start, length);
     }
-    if (cw_unlikely(status == UCS_ERR_MESSAGE_TRUNCATED) && cursor->generic.piece != NULL &&
+    if (cw_unlikely(status == UCS_ERR_MESSAGE_TRUNCATED) && cursor->gathers &&
         offset + length < cursor->length && gather_more(cursor, offset, src, length)) {
         return UCS_OK; /* the type cannot stop there, and gets the same bytes again */
     }
@@ -660,19 +743,27 @@ static void go_on_by_elements(const struct cw_dt_cursor *cursor, size_t offset)
 static ucs_status_t unpack_generic(struct cw_dt_cursor *cursor, const char *src, size_t length)
 {
     struct cw_dt_piece *piece = cursor->generic.piece;
-    const size_t begin = cursor->offset, end = begin + length;
+    const size_t begin = cursor->offset, end = begin + length, gathered = (piece != NULL) ? piece->end : 0;
     ucs_status_t status = UCS_OK;
     size_t part;
 
-    if (piece == NULL || (piece->end == 0 && (length % cursor->piece_length == 0 || end == cursor->length ||
-                                              ends_inside(cursor, length)))) {
+    if (!cursor->gathers ||
+        (gathered == 0 &&
+         (length % cursor->piece_length == 0 || end == cursor->length || ends_inside(cursor, length)))) {
+        return unpack_at(cursor, begin, src, length);
+    }
+    piece = gathering(cursor, begin - gathered);
+    if (piece == NULL) {
         return unpack_at(cursor, begin, src, length);
     }
     if (cursor->pieces == CW_DT_INSIDE && length > piece->capacity - piece->end) { /* the sender's end elsewhere */
         (void)gather_more(cursor, begin - piece->end, piece->bytes, piece->end);
     }
     for (; length > 0 && status == UCS_OK; src += part, length -= part) {
-        piece = cursor->generic.piece;
+        piece = gathering(cursor, end - length);
+        if (piece == NULL) {
+            return unpack_at(cursor, end - length, src, length);
+        }
         part = piece->capacity - piece->end;
         part = (part < length) ? part : length;
         if (src != piece->bytes + piece->end) {
@@ -686,6 +777,7 @@ static ucs_status_t unpack_generic(struct cw_dt_cursor *cursor, const char *src,
             piece->end = 0;
             status = unpack_at(cursor, end - length + part - whole, piece->bytes, whole);
             go_on_by_elements(cursor, end - length + part);
+            emptied(cursor);
         }
     }
     return status;

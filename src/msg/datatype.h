@@ -46,7 +46,7 @@ struct cw_dt_cursor {
         struct {
             struct cw_dt_generic *type; /* the cursor holds a reference */
             void *state;
-            struct cw_dt_piece *piece; /* bytes between the type and shorter packets; NULL: none */
+            struct cw_dt_piece *piece; /* bytes between the type and shorter packets; NULL: none now */
         } generic;
         struct {
             struct cw_staging *staging;
@@ -54,7 +54,10 @@ struct cw_dt_cursor {
         };
     };
     uint8_t class_id;             /* ucp_dt_type, CW_DT_DEVICE or CW_DT_STAGED; for the last two also: */
-    uint8_t memory_type;          /* ucs_memory_type_t of its bytes, */
+    union {
+        uint8_t memory_type;      /* ucs_memory_type_t of its bytes, */
+        bool gathers;             /* generic: cw_dt_gather was called */
+    };
     union {
         uint8_t layout;           /* and the class of its layout, contiguous or iov */
         uint8_t pieces;           /* generic: enum cw_dt_pieces */
@@ -62,6 +65,8 @@ struct cw_dt_cursor {
     uint8_t owns_iov;             /* CW_DT_OWNS, CW_DT_NOTES */
     uint32_t piece_length;        /* generic: of a piece; CW_DT_INSIDE: at most */
 };
+
+#define CW_DT_SPARES 4u
 
 /* The structure whose address is the handle of a generic datatype. */
 struct cw_dt_generic {
@@ -71,6 +76,7 @@ struct cw_dt_generic {
                        thread */
     struct cw_cost cost[CW_DT_INSIDE + 1]; /* of packing and unpacking, by enum cw_dt_pieces */
     uint32_t long_messages; /* sent, not CW_DT_ELEMENTS; atomic */
+    struct cw_dt_piece *spares[CW_DT_SPARES]; /* unused pieces, atomic */
 };
 
 /* Class of memory that is not host memory: a datatype inside the library, which exists during one call. */
@@ -182,7 +188,7 @@ void cw_dt_sent_piece(struct cw_dt_cursor *cursor, size_t length, int lent);
 void cw_dt_gather(struct cw_dt_cursor *cursor, size_t total);
 
 /* Returns where the next bytes of a gathered message may be written, for cw_dt_unpack; NULL: no space. */
-char *cw_dt_piece_place(const struct cw_dt_cursor *cursor, size_t length);
+char *cw_dt_piece_place(struct cw_dt_cursor *cursor, size_t length);
 
 /* Whether the data is in memory that the CPU can access by address. */
 static inline bool cw_dt_is_memory(const struct cw_dt_cursor *cursor)

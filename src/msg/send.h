@@ -181,17 +181,14 @@ static inline void cw_send_drop_mem(struct cw_send *send)
     send->holds_mem = 0;
 }
 
-/* The length, with header, of the next packet of a message that is copied in several packets: a packet of shared memory
- * takes a whole piece of a generic type. */
+/* The length, with header, of the next packet of a message that is copied in several packets. Packets end where a piece
+ * of a generic type ends. */
 static inline size_t cw_send_piece(const struct cw_send *send, const struct cw_conn *conn, size_t header)
 {
     size_t left = send->cursor.length - send->cursor.offset + header;
 
     if (send->cursor.class_id == UCP_DATATYPE_GENERIC) {
         left = cw_dt_to_piece_end(&send->cursor) + header;
-        if (conn->max_whole >= send->cursor.piece_length + header) {
-            return left;
-        }
     }
     return (left < cw_conn_max_piece(conn)) ? left : cw_conn_max_piece(conn);
 }

@@ -105,7 +105,7 @@ ucs_status_t cw_tag_fetch(struct ucp_recv_desc *desc, struct cw_request *request
 static char *place(struct cw_reassembly *reassembly, size_t length)
 {
     struct ucp_recv_desc *desc = cw_container_of(reassembly, struct ucp_recv_desc, in);
-    const struct cw_tag_recv_state *state;
+    struct cw_tag_recv_state *state;
 
     if (desc->request == NULL) {
         return desc->data + reassembly->received;

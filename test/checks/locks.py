@@ -50,6 +50,7 @@ ALLOWED = {
     "cw_shm_warm": "likewise: we poll it again",
     "cw_dt_start": "a generic datatype, which any thread may destroy, is held by the request",
     "cw_dt_finish": "likewise: its hold ends",
+    "leave_piece": "likewise: its buffer is cached with the type",
 }
 # Of the C library.
 HARMLESS = ("memcpy", "memmove", "memset", "malloc", "calloc", "aligned_alloc", "realloc", "free", "write",
