@@ -13,6 +13,9 @@
 #define RNDV_AUTO_LATE   (320u << 10) /* for lists, which only the sender copies */
 #define RNDV_AUTO_OTHER  (256u << 10)
 
+/* A round trip and two copies of fewer bytes cost less than a system call that copies them between processes. */
+#define RNDV_COPY_LEAST (8u << 10)
+
 static size_t rndv_auto(const struct cw_protocol_input *input)
 {
     if (input->in_process) {
@@ -29,6 +32,7 @@ void cw_protocol_choose(const struct cw_protocol_input *input, struct cw_protoco
     plan->rndv_fast_min =
      plan->rndv_forced || input->rndv_fast_thresh == CW_PLAN_AUTO ? plan->rndv_min : input->rndv_fast_thresh;
     plan->rndv_late_min = (plan->rndv_forced || !input->memory) ? 0 : RNDV_AUTO_LATE;
+    plan->rndv_copy_min = (input->memory && !input->in_process) ? RNDV_COPY_LEAST : 0;
     plan->zcopy_min = (input->zcopy_thresh == CW_PLAN_AUTO)
                           ? cw_smaller(input->zcopy_break_even, input->max_bcopy - CW_PLAN_HEADER + 1)
                           : input->zcopy_thresh; /* a second packet costs more than the registration */

@@ -52,6 +52,7 @@ struct cw_protocol_plan {
     size_t rndv_min;
     size_t rndv_fast_min; /* of sends with FAST_CMPL */
     size_t rndv_late_min; /* lower bound for lists of memory */
+    size_t rndv_copy_min; /* the receiver requests shorter announced messages in packets, others it may copy itself */
     uint8_t rndv_forced;  /* the user set the threshold */
 };
 

@@ -436,7 +436,7 @@ ucs_status_t cw_rndv_recv_start(struct ucp_ep *ep, const struct cw_offer *offer,
                                 struct cw_dt_cursor *cursor)
 {
     struct cw_rndv_recv *receive;
-    int copies;
+    bool is_short, copies;
 
     if (ep->state != CW_EP_OPEN) {
         return (ep->status != UCS_OK) ? ep->status : UCS_ERR_CONNECTION_RESET;
@@ -447,7 +447,9 @@ ucs_status_t cw_rndv_recv_start(struct ucp_ep *ep, const struct cw_offer *offer,
         return (offer->length == 0) ? UCS_OK : UCS_ERR_MESSAGE_TRUNCATED;
     }
     cw_dt_gather(cursor, offer->length);
-    copies = can_copy(ep, offer, cursor);
+    is_short = offer->length < ep->conn->iface->plan->rndv_copy_min && cursor->class_id == UCP_DATATYPE_CONTIG &&
+               scheme_of(ep) == CW_RNDV_AUTO;
+    copies = !is_short && can_copy(ep, offer, cursor);
     if (copies && offer->length <= (ep->worker->progress_depth > 0 ? CALL_BYTES : ALONE_BYTES)) {
         if (read_part(ep, offer, cursor, 0, offer->length) == UCS_OK) {
             answer(ep, offer->send_id, UCS_OK);
@@ -462,6 +464,8 @@ ucs_status_t cw_rndv_recv_start(struct ucp_ep *ep, const struct cw_offer *offer,
     }
     if (copies) {
         begin_copy(receive);
+    } else if (is_short) {
+        ask_for_data(receive);
     } else if (cw_likely(ep->conn->iface->domain == NULL) || !begin_moving(receive)) {
         begin_passive(receive);
     }
