@@ -119,11 +119,7 @@ static CW_NOINLINE ucs_status_t send_on_stack(struct ucp_ep *ep, uint64_t first,
     if (header_length + length > SHORT_BYTES) {
         return CW_AGAIN;
     }
-    if (cw_likely(header_length <= CW_BYTES_INLINE)) {
-        cw_bytes_copy_inline(bytes, header, header_length);
-    } else {
-        memcpy(bytes, header, header_length);
-    }
+    cw_bytes_copy_part(bytes, header, header_length);
     if (length > 0) {
         memcpy(bytes + header_length, buffer, length);
     }

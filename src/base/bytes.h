@@ -117,6 +117,16 @@ static CW_INLINE void cw_bytes_copy_inline(void *to, const void *from, size_t le
     }
 }
 
+/* As cw_bytes_copy_any, where most lengths are at most CW_BYTES_INLINE. */
+static CW_INLINE void cw_bytes_copy_part(void *to, const void *from, size_t length)
+{
+    if (cw_likely(length <= CW_BYTES_INLINE)) {
+        cw_bytes_copy_inline(to, from, length);
+    } else {
+        cw_bytes_copy_any(to, from, length);
+    }
+}
+
 static inline size_t cw_bytes_in_iov(const struct iovec *iov, unsigned count)
 {
     size_t length = 0;

@@ -458,11 +458,7 @@ static size_t pack_list(void *dest, size_t max, void *arg)
 
     memcpy(dest, &list->header, sizeof(list->header));
     for (; iov != list->behind; next += iov->length, iov++) {
-        if (iov->length <= CW_BYTES_INLINE) {
-            cw_bytes_copy_inline(next, iov->buffer, iov->length);
-        } else {
-            cw_bytes_copy_any(next, iov->buffer, iov->length);
-        }
+        cw_bytes_copy_part(next, iov->buffer, iov->length);
     }
     return max;
 }

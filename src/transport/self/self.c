@@ -508,11 +508,7 @@ static ucs_status_t self_send_joined(struct cw_conn *super, uint8_t id, uint64_t
     next = event->data + offset;
     memcpy(next, &header, sizeof(header));
     next += sizeof(header);
-    if (cw_likely(front_length <= CW_BYTES_INLINE)) {
-        cw_bytes_copy_inline(next, front, front_length);
-    } else {
-        cw_bytes_copy_any(next, front, front_length);
-    }
+    cw_bytes_copy_part(next, front, front_length);
     cw_bytes_copy_short(next + front_length, payload, length);
     return UCS_OK;
 }
