@@ -12,7 +12,7 @@
 #include "msg/op_ep.h"
 #include "rndv/send.h"
 
-#define SHORT_BYTES 2112u /* header and data that are joined on the stack */
+#define SHORT_BYTES 4224u /* header and data that are joined on the stack */
 
 static size_t write_header(const struct cw_send *send, enum cw_send_part part, void *dest)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The long copies of base/bytes.h. Bytes that another processor wrote last are copied two to three times faster by
- * `rep movsb` than by loads of vectors, so it is not left to libc, which has other reasons to avoid it
- * (docs/why/shared-memory.md).
+ * The long copies of base/bytes.h. `rep movsb` writes lines that another processor has without fetching them first, so
+ * it is not left to libc, which has other reasons to avoid it (docs/why/shared-memory.md).
  */
 #include "base/bytes.h"
 
@@ -15,8 +14,10 @@
 
 #if defined(__x86_64__)
 
-/* For shorter copies the start of `rep movsb` costs more than it saves. */
-#define REP_LEAST 2112u
+/* For shorter copies the start of `rep movsb` costs more than it saves: if another processor has the lines of the
+ * destination, and otherwise. */
+#define REP_LEAST_SHARED 2112u
+#define REP_LEAST        8192u
 
 #define LEAF_FEATURES 7u
 #define EBX_ERMS      (1u << 9) /* enhanced rep movsb */
@@ -50,15 +51,31 @@ static bool rep_is_fast(void)
 
 #endif
 
-void cw_bytes_copy_long(void *to, const void *from, size_t length)
+static inline void copy(void *to, const void *from, size_t length, size_t rep_least)
 {
 #if defined(__x86_64__)
-    if (length >= REP_LEAST && rep_is_fast()) {
+    if (length >= rep_least && rep_is_fast()) {
         __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(length) : : "memory");
         return;
     }
+#else
+    (void)rep_least;
 #endif
     memcpy(to, from, length);
+}
+
+void cw_bytes_copy_long(void *to, const void *from, size_t length)
+{
+    copy(to, from, length, REP_LEAST);
+}
+
+void cw_bytes_copy_shared(void *to, const void *from, size_t length)
+{
+    if (cw_bytes_are_near((uintptr_t)to, (uintptr_t)from)) {
+        cw_bytes_copy_near(to, from, length);
+    } else {
+        copy(to, from, length, REP_LEAST_SHARED);
+    }
 }
 
 typedef uint64_t vector __attribute__((vector_size(16), aligned(1), may_alias));

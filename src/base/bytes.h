@@ -52,6 +52,9 @@ static inline void cw_bytes_copy_any(void *to, const void *from, size_t length)
     }
 }
 
+/* As cw_bytes_copy_any, for more than CW_BYTES_LONG bytes, to memory that another processor read last, as in a ring. */
+void cw_bytes_copy_shared(void *to, const void *from, size_t length);
+
 /* As memmove: they may overlap. */
 static inline void cw_bytes_move(void *to, const void *from, size_t length)
 {

@@ -104,7 +104,7 @@ static inline void copy(const struct cw_nt_choice *nt, void *to, const void *fro
     if (nt->past) {
         cw_nt_store(to, from, length);
     } else {
-        cw_bytes_copy_any(to, from, length);
+        cw_bytes_copy_shared(to, from, length);
     }
 }
 
@@ -123,15 +123,15 @@ void cw_nt_copy_long(struct cw_nt_choice *nt, void *to, const void *from, size_t
     uint64_t begin;
 
     if (nt->off) {
-        cw_bytes_copy_any(to, from, length);
+        cw_bytes_copy_shared(to, from, length);
     } else if (nt->left > 0) {
         copy_untimed(nt, to, from, length);
     } else if (nt->skip > 0) {
         nt->skip--;
-        cw_bytes_copy_any(to, from, length);
+        cw_bytes_copy_shared(to, from, length);
     } else {
         begin = cw_clock_ns();
-        cw_bytes_copy_any(to, from, length);
+        cw_bytes_copy_shared(to, from, length);
         cw_nt_note(nt, length, cw_clock_ns() - begin);
     }
 }

@@ -27,6 +27,7 @@ struct cw_nt_choice {
     uint8_t off;    /* UCX_TUNING: copies always use the caches */
     uint8_t past;   /* copies are non-temporal */
     uint8_t skip;   /* copies until the next timed one */
+    uint16_t fetched; /* bytes of the next packet whose lines are in this processor's cache */
     uint8_t timed;  /* number of timed copies in a row ... */
     uint16_t spent; /* ... and the sum of their times, in 1/256 ns per byte */
 };
@@ -55,13 +56,15 @@ void cw_nt_note(struct cw_nt_choice *nt, size_t length, uint64_t ns);
 /* As memcpy, with non-temporal stores if the processor has them. Later stores become visible later. */
 void cw_nt_store(void *to, const void *from, size_t length);
 
-/* As memcpy; far NULL: into any memory. */
+/* As memcpy; `nt` NULL: into any memory. */
 static inline void cw_nt_copy(struct cw_nt_choice *nt, void *to, const void *from, size_t length)
 {
-    if (CW_NT_HELPS && cw_unlikely(length >= CW_NT_LEAST) && nt != NULL) {
+    if (nt == NULL || length <= CW_BYTES_LONG || length <= nt->fetched) {
+        cw_bytes_copy_any(to, from, length);
+    } else if (CW_NT_HELPS && cw_unlikely(length >= CW_NT_LEAST)) {
         cw_nt_copy_long(nt, to, from, length);
     } else {
-        cw_bytes_copy_any(to, from, length);
+        cw_bytes_copy_shared(to, from, length);
     }
 }
 

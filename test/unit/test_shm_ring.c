@@ -190,7 +190,7 @@ static int push(struct ring *ring, size_t length, size_t max)
         memmove(place, data, length);
     }
     shm_publish(&ring->tx, length, id_of(ring, ring->sent));
-    cw_shm_tx_fetch_ahead(&ring->tx, length);
+    cw_shm_tx_fetch_ahead(&ring->tx, length, true);
     ring->sent++;
     return 1;
 }
@@ -685,7 +685,7 @@ static void believe_nothing(int with_head)
             assert_true(is_inside(ring, place, length));
             memset(place, (int)round, length);
             shm_publish(&ring->tx, length, 1);
-            cw_shm_tx_fetch_ahead(&ring->tx, length);
+            cw_shm_tx_fetch_ahead(&ring->tx, length, true);
             sent++;
         }
         assert_true(sent_at(ring) < ring->most);

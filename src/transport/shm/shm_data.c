@@ -111,7 +111,7 @@ static inline void write_packet(struct shm_conn *conn, uint64_t header, const vo
 {
     char *data = shm_reserve(&conn->tx, sizeof(header) + length);
 
-    if (length >= CW_NT_LEAST) {
+    if (length > CW_BYTES_LONG) {
         cw_nt_copy(&conn->tx.nt, data + sizeof(header), payload, length);
     } else if (length > SHM_LEAD_FROM || length <= SHM_SHORT) {
         cw_bytes_copy_short(data + sizeof(header), payload, length);
@@ -123,6 +123,14 @@ static inline void write_packet(struct shm_conn *conn, uint64_t header, const vo
     }
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     memcpy(data, &header, sizeof(header));
+}
+
+static inline void fetch_ahead(struct shm_conn *conn, size_t length)
+{
+    const bool answers = conn->rx.fast.line != conn->read_at_send;
+
+    conn->read_at_send = conn->rx.fast.line;
+    cw_shm_tx_fetch_ahead(&conn->tx, length, answers);
 }
 
 /* Sends a short packet of any length; CW_AGAIN if there is no space. */
@@ -140,7 +148,7 @@ static CW_NOINLINE ucs_status_t send_any(struct shm_conn *conn, uint8_t id, uint
     CW_PROBE(send_short, SHM_WIRE_ID, sizeof(header) + length, UCS_OK);
     write_packet(conn, header, payload, length);
     shm_publish(&conn->tx, sizeof(header) + length, id);
-    cw_shm_tx_fetch_ahead(&conn->tx, sizeof(header) + length);
+    fetch_ahead(conn, sizeof(header) + length);
     if (cw_unlikely(wants_attention(conn))) {
         ring_doorbell(&conn->tx.fast);
     }
@@ -191,7 +199,7 @@ ucs_status_t cw_shm_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw
     }
     CW_PROBE(send_bcopy, SHM_WIRE_ID, length, UCS_OK);
     shm_publish(&conn->tx, length, id);
-    cw_shm_tx_fetch_ahead(&conn->tx, length);
+    fetch_ahead(conn, length);
     if (cw_unlikely(wants_attention(conn))) {
         ring_doorbell(&conn->tx.fast);
     }

@@ -129,11 +129,12 @@ void cw_shm_tx_shrink(struct shm_tx *tx, uint32_t bytes)
 /* Prefetch distance for records of a few lines: the lines are needed two or three packets later. */
 #define AHEAD (6u * SHM_LINE)
 
-void cw_shm_tx_fetch_ahead(const struct shm_tx *tx, uint64_t length)
+void cw_shm_tx_fetch_ahead(struct shm_tx *tx, uint64_t length, bool answers)
 {
     const uint64_t bytes = shm_behind(0, length);
     const char *at = (const char *)tx->fast.line, *end;
 
+    tx->nt.fetched = 0;
     if (length <= SHM_FEW) {
         if (length <= CW_LINE_DATA || at - bytes < (const char *)tx->fast.fetch_from) {
             return; /* ping-pong */
@@ -141,9 +142,10 @@ void cw_shm_tx_fetch_ahead(const struct shm_tx *tx, uint64_t length)
         at += AHEAD;
     }
     end = at + bytes;
-    if (length > SHM_VECTORS || end >= (const char *)tx->fast.stop) {
+    if (length > (answers ? SHM_ANSWER : SHM_VECTORS) || end >= (const char *)tx->fast.stop) {
         return;
     }
+    tx->nt.fetched = (uint16_t)length;
     for (; at != end; at += SHM_LINE) {
         cw_prefetch_write(at);
     }

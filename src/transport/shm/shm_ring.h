@@ -60,6 +60,9 @@ _Static_assert(sizeof(struct shm_ring_control) == 3 * CW_CACHE_LINE, "layout sha
  * fetching them. */
 #define SHM_VECTORS 2176u
 
+/* Packets up to this length that answer another one are copied by vectors, too. */
+#define SHM_ANSWER 4224u
+
 /* A length that ends the lap: the next record is the first one of the next lap. */
 #define SHM_WRAP (UINT64_C(0xffffffff) << 16)
 
@@ -229,8 +232,9 @@ static inline void shm_publish_line(struct shm_tx *tx, uint64_t length, uint8_t 
 }
 
 /* After a packet of several lines: prefetches for writing the lines of the next one, which is probably as long; the
- * consumer has cached them since the last lap. */
-void cw_shm_tx_fetch_ahead(const struct shm_tx *tx, uint64_t length);
+ * consumer has cached them since the last lap. `answers`: a packet came from the consumer since the packet before, so
+ * there is time to fetch many lines. */
+void cw_shm_tx_fetch_ahead(struct shm_tx *tx, uint64_t length, bool answers);
 
 /* Steps over the end of an open line or of a lap; returns cw_rx_poll there. */
 uint64_t cw_shm_rx_step(struct shm_rx *rx, uint64_t seen);
