@@ -496,6 +496,22 @@ static size_t packed(const struct cw_dt_cursor *cursor)
     return (piece != NULL) ? piece->end - piece->begin : 0;
 }
 
+/* How many of the next bytes of the sender's piece go into a packet of at most `max`. In a message of long elements
+ * only the last packet of a piece may end where the receiver expects the end of a piece inside an element. */
+static size_t packet_part(const struct cw_dt_cursor *cursor, size_t max)
+{
+    const struct cw_dt_piece *piece = cursor->generic.piece;
+    const size_t expected = (cursor->pieces == CW_DT_ELEMENTS) ? SIZE_MAX : least_inside(cursor->length);
+    const size_t ready = packed(cursor);
+
+    if (ready <= max) {
+        return ready;
+    }
+    return (piece->begin + max >= expected && piece->begin + max <= expected + CW_DT_ITEM &&
+            piece->begin + 1 < expected) ?
+           expected - 1 - piece->begin : max;
+}
+
 size_t cw_dt_to_piece_end(const struct cw_dt_cursor *cursor)
 {
     const size_t left = cursor->length - cursor->offset;
@@ -510,14 +526,11 @@ size_t cw_dt_to_piece_end(const struct cw_dt_cursor *cursor)
 struct cw_completion *cw_dt_pack_piece(struct cw_dt_cursor *cursor, size_t max, struct iovec *iov,
                                        struct cw_completion *completion)
 {
-    size_t ready = packed(cursor);
-
-    ready = (ready > 0) ? ready : fill_piece(cursor, cursor->offset);
-    if (ready == 0) {
+    if (packed(cursor) == 0 && fill_piece(cursor, cursor->offset) == 0) {
         return NULL;
     }
     *iov = (struct iovec){.iov_base = cursor->generic.piece->bytes + cursor->generic.piece->begin,
-                          .iov_len = (ready < max) ? ready : max};
+                          .iov_len = packet_part(cursor, max)};
     cursor->generic.piece->sender = completion;
     return &cursor->generic.piece->completion;
 }
@@ -566,7 +579,7 @@ static size_t pack_part(struct cw_dt_cursor *cursor, size_t offset, char *dest, 
         memset(dest + part, 0, max - part);
         return max;
     }
-    part = (part < max) ? part : max;
+    part = packet_part(cursor, max);
     cw_bytes_copy_any(dest, cursor->generic.piece->bytes + cursor->generic.piece->begin, part);
     sent_part(cursor, part);
     return part;
@@ -681,14 +694,15 @@ static CW_COLD bool gather_more(struct cw_dt_cursor *cursor, size_t offset, cons
     const size_t element = (piece != NULL && cursor->pieces == CW_DT_INSIDE) ? piece->element : 0;
     const size_t left = cursor->length - offset;
     struct cw_dt_piece *longer = NULL;
-    size_t capacity = left;
+    size_t capacity = left, behind;
 
     if (element > 0) {
         capacity = (offset + length) / element * element + element - offset;
         capacity = (capacity < left) ? capacity : left;
     }
-    if (capacity <= MAX_RETAINED) { /* an element that is not the last one may follow in the same memory */
-        longer = piece_new(cursor->generic.type, (capacity < element && element <= left) ? element : capacity);
+    behind = (left - capacity < element) ? left - capacity : element; /* of the next element, in the same memory */
+    if (capacity <= MAX_RETAINED) {
+        longer = piece_new(cursor->generic.type, (capacity < behind) ? behind : capacity);
     }
     if (longer == NULL) {
         return false;
@@ -737,6 +751,7 @@ static void go_on_by_elements(const struct cw_dt_cursor *cursor, size_t offset)
 
     if (cursor->pieces != CW_DT_INSIDE && piece->element > 0 && piece->end == 0) {
         piece->capacity = (piece->element < left) ? piece->element : left;
+        assert(piece->capacity <= piece->space);
     }
 }
 

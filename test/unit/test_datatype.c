@@ -777,6 +777,56 @@ TEST_WITH(long_elements_arrive_in_any_packets, set_up, tear_down)
     free(to);
 }
 
+/* No packet ends where the receiver would take that for the end of a piece, also where pieces are hardly longer than a
+ * number of packets. */
+TEST_WITH(packets_end_apart_from_ends_of_pieces, set_up, tear_down)
+{
+    const size_t packet = 16432, most = 32 * (3 * packet + 64);
+    char *from = malloc(most), *to = malloc(most);
+    size_t beyond;
+
+    for (beyond = 1; beyond < 70; beyond += 4) {
+        begin_elements(32 * (3 * packet + beyond - CW_DT_ITEM), 21);
+        assert_true(!is_sent_whole(from, to, type_state.length, packet) ||
+                    !is_sent_whole(from, to, type_state.length, packet));
+    }
+    free(from);
+    free(to);
+}
+
+/* A message of fewer bytes than the receive ends inside an element, and a packet of another length than the pieces ends
+ * late in the one before. */
+TEST_WITH(messages_end_inside_elements, set_up, tear_down)
+{
+    const size_t element = 1 << 20, length = element / 10 * 14;
+    char *wire = malloc(length), *to = malloc(2 * element);
+    struct cw_dt_cursor cursor;
+    size_t piece, part, i;
+
+    for (i = 0; i < length; i++) {
+        wire[i] = (char)next_random();
+    }
+    begin_elements(2 * element, 1);
+    assert_int_equal(cw_dt_start(&cursor, generic, to, 2, CW_DT_RECV), UCS_OK);
+    cw_dt_gather(&cursor, length);
+    piece = cursor.piece_length;
+    while (cursor.offset + piece < element / 10 * 9) {
+        assert_int_equal(cw_dt_unpack(&cursor, wire + cursor.offset, piece), UCS_OK);
+    }
+    assert_int_equal(cw_dt_unpack(&cursor, wire + cursor.offset, 100), UCS_OK);
+    assert_int_equal(cw_dt_unpack(&cursor, wire + cursor.offset, piece), UCS_OK);
+    while (cursor.offset < length) {
+        part = (length - cursor.offset < 8000) ? length - cursor.offset : 8000;
+        assert_int_equal(cw_dt_unpack(&cursor, wire + cursor.offset, part), UCS_OK);
+    }
+    cw_dt_finish(&cursor);
+    for (i = 0; i < length; i++) {
+        assert_int_equal(to[2 * element - 1 - i], wire[i]);
+    }
+    free(wire);
+    free(to);
+}
+
 /* A message of `count` elements, in packets of `packet` bytes, or of any lengths (0), for a type that stops between its
  * items only. */
 static void receive_elements(size_t element, size_t count, size_t packet, char *wire, char *to)
