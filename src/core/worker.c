@@ -20,8 +20,8 @@
 #include "transport/registry.h"
 #include "wire/packet.h"
 
-/* Descriptors are polled when the worker is idle for a while, and in one of this many busy rounds: a system call in
- * each round would add to the latency of shared memory (docs/why/progress.md). */
+/* Whether a poll of the descriptors is due is decided in idle rounds, and in one of this many busy ones: a system call
+ * in each round would add to the latency of shared memory (docs/why/progress.md). */
 #define BUSY_ROUNDS_PER_POLL 128u
 /* Packets taken from an inbox in one round, and the rounds with packets after which the other interfaces are polled. */
 #define TAKES_PER_ROUND   15u /* and the first one */
@@ -29,13 +29,14 @@
 _Static_assert(BUSY_ROUNDS_PER_POLL % ROUNDS_PER_IFACES == 0, "one of the latter is one of the former");
 /* While idle rounds are short, one in this many reads the clock. */
 #define ROUNDS_PER_CLOCK  4u
-/* The interval after which an idle worker polls its descriptors again. While packets arrive on other paths, polling
- * takes at most one part in BUSY_SHARE of its time. Otherwise the interval is one part in QUIET_SHARE of the time since
- * the last event of a descriptor. LATEST_POLL bounds both: where a system call is slow, a poll before each answer of a
- * device would delay all of them. */
+/* The interval after which a worker polls its descriptors again: one part in QUIET_SHARE of the time since the last
+ * event of a descriptor. While packets arrive on other paths, polling takes at most one part in BUSY_SHARE of its time.
+ * LATEST_POLL bounds both: where a system call is slow, a poll before each answer of a device would delay all of them.
+ * LATEST_BUSY bounds them while packets arrive on other paths. */
 #define BUSY_SHARE        16u
 #define QUIET_SHARE       8u
 #define LATEST_POLL       (4 * (uint64_t)CW_CLOCK_TICKS_SHORT)
+#define LATEST_BUSY       (16 * (uint64_t)CW_CLOCK_TICKS_SHORT)
 /* While the worker is idle, one in this many polls publishes the counters. */
 #define IDLE_POLLS_PER_PAGE 4u
 
@@ -431,27 +432,34 @@ static CW_INLINE void search_others(struct ucp_worker *worker, uint64_t ticks)
     }
 }
 
-/* Polls descriptors in an idle round, at the time `now`, and sets the time of the next poll. */
-static CW_NOINLINE unsigned poll_and_pace(struct ucp_worker *worker, uint64_t now)
+/* Polls descriptors at the time `now`, in a round with `received` events, and sets the time of the next poll. */
+static CW_NOINLINE unsigned poll_and_pace(struct ucp_worker *worker, uint64_t now, unsigned received)
 {
     const uint64_t busy = worker->round - worker->idle_rounds;
-    const unsigned count = poll_descriptors(worker, 0);
+    const unsigned count = poll_descriptors(worker, received);
     const uint64_t end = cw_clock_ticks();
-    uint64_t gap = 0, cost = end - now;
+    uint64_t gap = 0, cost = end - now, latest = LATEST_POLL;
 
-    if (count > 0) {
+    if (count > received) {
         worker->polling.found = end;
         cost = 0; /* the time went to the events */
-    }
-    if (busy != worker->polling.busy_rounds) {
-        gap = (BUSY_SHARE * cost > CW_CLOCK_TICKS_SHORT) ? BUSY_SHARE * cost : CW_CLOCK_TICKS_SHORT;
-    } else if (count == 0) {
+    } else {
         gap = (end - worker->polling.found) / QUIET_SHARE;
         gap = (gap > cost) ? gap : cost;
     }
+    if (busy != worker->polling.busy_rounds) {
+        gap = (gap > CW_CLOCK_TICKS_SHORT) ? gap : CW_CLOCK_TICKS_SHORT;
+        gap = (gap > BUSY_SHARE * cost) ? gap : BUSY_SHARE * cost;
+        latest = LATEST_BUSY;
+    }
     worker->polling.busy_rounds = busy;
-    worker->polling.next = end + ((gap < LATEST_POLL) ? gap : LATEST_POLL);
+    worker->polling.next = end + ((gap < latest) ? gap : latest);
     return count;
+}
+
+static inline bool is_poll_due(const struct cw_polling *polling, uint64_t now)
+{
+    return polling->next - now - 1 >= LATEST_BUSY; /* whatever the counter did */
 }
 
 /* Ends a round without packets. Reading the clock takes longer than the rest of such a round, so while rounds are short
@@ -470,8 +478,7 @@ static CW_INLINE unsigned poll_idle(struct ucp_worker *worker)
         polling->rounds_to_clock = (now - polling->clock < CW_CLOCK_TICKS_SHORT / 8) ? ROUNDS_PER_CLOCK - 1 : 0;
         search_others(worker, now);
         polling->clock = now;
-        /* whatever the counter did */
-        return (polling->next - now - 1 < LATEST_POLL) ? 0 : poll_and_pace(worker, now);
+        return is_poll_due(polling, now) ? poll_and_pace(worker, now, 0) : 0;
     }
     return poll_descriptors(worker, 0);
 }
@@ -508,7 +515,16 @@ static CW_NOINLINE unsigned end_round(struct ucp_worker *worker, unsigned count)
 /* Called in some of the rounds with packets. */
 static CW_NOINLINE unsigned busy(struct ucp_worker *worker, unsigned count)
 {
-    return (worker->round % BUSY_ROUNDS_PER_POLL == 0) ? poll_descriptors(worker, count) : count;
+    uint64_t now;
+
+    if (worker->round % BUSY_ROUNDS_PER_POLL != 0) {
+        return count;
+    }
+    now = cw_clock_ticks();
+    if (worker->polling.always || worker->num_connecting > 0 || is_poll_due(&worker->polling, now)) {
+        return poll_and_pace(worker, now, count);
+    }
+    return count;
 }
 
 unsigned cw_worker_progress(struct ucp_worker *worker)
