@@ -27,9 +27,9 @@ struct cw_nt_choice {
     uint8_t off;    /* UCX_TUNING: copies always use the caches */
     uint8_t past;   /* copies are non-temporal */
     uint8_t skip;   /* copies until the next timed one */
-    uint16_t fetched; /* bytes of the next packet whose lines are in this processor's cache */
     uint8_t timed;  /* number of timed copies in a row ... */
     uint16_t spent; /* ... and the sum of their times, in 1/256 ns per byte */
+    uint16_t fetched; /* bytes of the next packet whose lines are in this processor's cache */
 };
 
 /* Shorter copies are never timed: the store buffers of the processor hide their cost. */

@@ -172,8 +172,7 @@ size_t cw_dt_pack_nt(struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, void 
 /* As cw_dt_pack_nt, but also fewer at the end of a piece of a generic type. */
 size_t cw_dt_pack_next(struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, void *dest, size_t max);
 
-/* The number of bytes that cw_dt_pack_next should put into the next packet if packets may be as long as CW_DT_PIECE:
- * then the type writes directly to the packet. Generic types only. */
+/* The number of bytes up to the end of the piece, which a packet must not exceed. Generic types only. */
 size_t cw_dt_to_piece_end(const struct cw_dt_cursor *cursor);
 
 /* Packs the next piece of a generic type, unless bytes of the last one are left, and returns the next bytes, at most

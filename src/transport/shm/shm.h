@@ -136,10 +136,10 @@ struct shm_conn {
     uint64_t cool_seen;             /* shm_read_mark at the last check in shm_idle.c */
     uint64_t seen[2];               /* shm_trim.c: marks of what was sent and received at its last check */
     uint64_t rested;                /* bytes sent when there was last nothing to trim */
+    const struct cw_line *read_at_send; /* the position in `rx` when the last packet of several lines was sent */
     uint32_t wanted;                /* blocked: the length of the packet that needs space, if longer than max_bcopy */
     uint32_t first_bytes;           /* of a lap until it grows */
     uint32_t small_bytes;           /* and of one that has grown in a small ring */
-    const struct cw_line *read_at_send; /* the position in `rx` when the last packet of several lines was sent */
     uint8_t trim_polls;             /* checks left; 0: nothing to trim */
     uint8_t is_large;               /* laps of this side's ring may grow */
     uint32_t bell;                  /* the peer's doorbell in iface->arrivals; 0: none */
