@@ -67,19 +67,12 @@ static void finish(struct cw_request *request)
     cw_request_complete(request, state->status);
 }
 
-void cw_tag_matched(struct ucp_worker *worker, struct ucp_recv_desc *desc)
+void cw_tag_acknowledge(struct ucp_recv_desc *desc)
 {
     const struct cw_wire_tag_ack ack = {.sync_id = htole64(desc->id)};
 
-    if (desc->in.ep != NULL) {
-        cw_credit_consumed(desc->in.ep, desc->in.total);
-        if (desc->id != 0) {
-            cw_ep_send_control(desc->in.ep, CW_PACKET_TAG_ACK, &ack, sizeof(ack));
-        }
-    } else if (desc->left) {
-        worker->msg->left -= desc->in.total + CW_RETAINED_ONE;
-    }
     desc->id = 0;
+    cw_ep_send_control(desc->in.ep, CW_PACKET_TAG_ACK, &ack, sizeof(ack));
 }
 
 ucs_status_t cw_tag_fetch(struct ucp_recv_desc *desc, struct cw_request *request)
@@ -464,10 +457,10 @@ static CW_NOINLINE bool consume_other(struct ucp_ep *ep, ucp_tag_t tag, const vo
                                       bool may_store)
 {
     struct cw_tag_matcher *matcher = &ep->worker->tag->matcher;
-    struct cw_tag_found found;
+    struct cw_tag_found found = {.recv = NULL};
 
-    if (!cw_tag_matcher_find_recv(matcher, tag, &found)) {
-        return false;
+    if (cw_tag_matcher_has_posted(matcher)) {
+        found = cw_tag_matcher_find_recv(matcher, tag);
     }
     if (found.recv == NULL) {
         return may_store && store(ep, tag, payload, length);

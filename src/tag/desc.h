@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "msg/credit.h"
+#include "msg/msg.h"
 #include "tag/tag.h"
 
 #define CW_TAG_LEND_LEAST 2048u /* a shorter message would occupy a packet for little data */
@@ -33,6 +35,23 @@ struct ucp_recv_desc *cw_tag_desc_find(const struct ucp_ep *ep, uint64_t id);
 static inline struct ucp_recv_desc *cw_tag_desc_alloc(struct ucp_worker *worker, uint64_t space)
 {
     return cw_tag_spares_take(&worker->tag->spares, space);
+}
+
+/* Sends the acknowledgement for which the sender of the message, whose id is not 0, waits. */
+void cw_tag_acknowledge(struct ucp_recv_desc *desc);
+
+/* The message was matched: returns credit, and sends the acknowledgement that its sender may wait for. */
+static inline void cw_tag_matched(struct ucp_worker *worker, struct ucp_recv_desc *desc)
+{
+    if (cw_likely(desc->in.ep != NULL)) {
+        cw_credit_consumed(desc->in.ep, desc->in.total);
+        if (cw_unlikely(desc->id != 0)) {
+            cw_tag_acknowledge(desc);
+        }
+    } else if (desc->left) {
+        worker->msg->left -= desc->in.total + CW_RETAINED_ONE;
+    }
+    desc->id = 0;
 }
 
 static inline void cw_tag_desc_free(struct ucp_worker *worker, struct ucp_recv_desc *desc)

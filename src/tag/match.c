@@ -10,19 +10,19 @@
 #include <string.h>
 
 
-/* Few receives are all in the array: the match is usually the first entry, and hashing would cost more than the rest of
- * the match. ARRAY_RECEIVES entries are few enough for a linear search. When the array fills up with more receives,
- * they are hashed. */
+/* Receives are hashed only if they are many, or wait while others match: the match is usually the first entry, and
+ * hashing would cost more than the rest of the match. ARRAY_RECEIVES entries are few enough for a linear search. When
+ * the array fills up with more receives, or others are hashed already, they are hashed. */
 #define ARRAY_RECEIVES 256u
 
 /* Entries of the first array. Each further array doubles, up to twice ARRAY_RECEIVES. */
 #define FIRST_SPACE 32u
 
-/* Comparing this many entries of the array is cheaper than posting a receive to the table and finding it there, ... */
-#define CHEAP_COMPARES 16
+/* Comparing this many entries of the array is cheaper than a lookup in the table. */
+#define CHEAP_COMPARES 4
 
-/* ... and hashing one receive costs as much as comparing this many. */
-#define HASHING 8u
+/* Moving one receive to the table, and removing it there, costs as much as comparing this many. */
+#define HASHING 16u
 
 /* Scanning this many messages costs as much as a lookup in the table. */
 #define CHEAP_SCAN 8u
@@ -288,7 +288,8 @@ static bool make_space(struct cw_tag_matcher *matcher)
     }
     if (taken <= size / 2 && size > 0) {
         array_move(matcher, matcher->array);
-    } else if (taken >= ARRAY_RECEIVES || !array_grow(matcher, (size == 0) ? FIRST_SPACE : 2 * size)) {
+    } else if (taken >= ARRAY_RECEIVES || (size > 0 && matcher->num_other > 0) ||
+               !array_grow(matcher, (size == 0) ? FIRST_SPACE : 2 * size)) {
         return false;
     }
     cw_tag_matcher_set_stop(matcher);
@@ -344,13 +345,11 @@ static void unlink_recv(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv
         }
     }
     recv->node.position = 0;
-    if (--matcher->num_other == 0) {
-        cw_tag_matcher_set_stop(matcher);
-    }
+    matcher->num_other--;
 }
 
-/* Moves the receives of the array to the table, and frees the array. */
-static void array_to_table(struct cw_tag_matcher *matcher)
+/* Moves the receives of the array to the table. A long array is freed. */
+static CW_NOINLINE void array_to_table(struct cw_tag_matcher *matcher)
 {
     struct cw_tag_posted *posted;
 
@@ -359,52 +358,42 @@ static void array_to_table(struct cw_tag_matcher *matcher)
         posted->recv->mask = posted->mask;
         link_recv(matcher, posted->recv);
     }
-    free(matcher->array);
-    matcher->array = matcher->array_end = matcher->first = matcher->last = matcher->stop = NULL;
-    matcher->passed = 0;
+    if (matcher->array_end - matcher->array > FIRST_SPACE) {
+        free(matcher->array);
+        matcher->array = matcher->array_end = NULL;
+    }
+    matcher->first = matcher->last = matcher->array;
+    matcher->oldest = NULL;
+    cw_tag_matcher_set_stop(matcher);
 }
 
-/* Queues a receive if the array is full, or must not be used. */
+/* Queues a receive if the array is full, or messages are queued. */
 CW_NOINLINE void cw_tag_matcher_enqueue(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, uint64_t tag,
                                         uint64_t mask)
 {
-    if (matcher->num_other == 0) {
-        if (make_space(matcher)) {
-            cw_tag_matcher_post_array(matcher, recv, tag, mask);
-            cw_tag_matcher_set_stop(matcher);
-            return;
-        }
+    if (!make_space(matcher)) {
         array_to_table(matcher);
+    }
+    if (matcher->last != matcher->array_end) {
+        cw_tag_matcher_post_array(matcher, recv, tag, mask);
+        cw_tag_matcher_set_stop(matcher);
+        return;
     }
     recv->node.key = tag & mask;
     recv->mask = mask;
     link_recv(matcher, recv);
-    cw_tag_matcher_set_stop(matcher);
 }
 
-/* Takes the oldest matching receive out of the array. After many failed comparisons, all receives are hashed. */
-static struct cw_tag_recv *array_take(struct cw_tag_matcher *matcher, uint64_t tag)
+/* Counts comparisons without a match while the oldest receive of the array stays the same, and returns whether they
+ * have cost more than hashing the receives. */
+static bool is_hashing_due(struct cw_tag_matcher *matcher, size_t passed)
 {
-    struct cw_tag_recv *found = NULL;
-    struct cw_tag_posted *posted;
-    size_t passed;
-
-    for (posted = matcher->first;
-         posted != matcher->last && !cw_tag_matches(tag, posted->key, posted->mask); posted++) {
+    if (matcher->first->recv != matcher->oldest) {
+        matcher->oldest = matcher->first->recv;
+        matcher->passed = 0;
     }
-    passed = (size_t)(posted - matcher->first);
-    if (posted != matcher->last) {
-        found = posted->recv;
-        array_remove(matcher, posted);
-    }
-    if (passed > CHEAP_COMPARES) {
-        matcher->passed += passed;
-        if (matcher->passed >= HASHING * (size_t)(matcher->last - matcher->first)) {
-            array_to_table(matcher);
-            cw_tag_matcher_set_stop(matcher);
-        }
-    }
-    return found;
+    matcher->passed += passed;
+    return matcher->passed >= HASHING * (size_t)(matcher->last - matcher->first);
 }
 
 /* Returns the oldest matching receive of the leftover list if it is older than `best`; otherwise `best`, which may be
@@ -424,8 +413,8 @@ static struct cw_tag_recv *leftover_match(const struct cw_tag_matcher *matcher, 
     return best;
 }
 
-/* Finds the oldest matching receive outside the array. */
-static struct cw_tag_found find_other(const struct cw_tag_matcher *matcher, uint64_t tag)
+/* find_other for any number of masks. */
+static CW_NOINLINE struct cw_tag_found find_over_masks(const struct cw_tag_matcher *matcher, uint64_t tag)
 {
     struct cw_tag_found found = {.recv = NULL, .link = NULL};
     struct cw_tag_node **link;
@@ -444,6 +433,20 @@ static struct cw_tag_found find_other(const struct cw_tag_matcher *matcher, uint
     return found;
 }
 
+/* Finds the oldest matching receive outside the array. Usually all have one mask. */
+static inline struct cw_tag_found find_other(const struct cw_tag_matcher *matcher, uint64_t tag)
+{
+    const unsigned recent = matcher->recent;
+    struct cw_tag_found found;
+
+    if (cw_unlikely(matcher->busy != UINT64_C(1) << recent || !cw_list_empty(&matcher->leftover))) {
+        return find_over_masks(matcher, tag);
+    }
+    found.link = find(matcher, tag & matcher->masks[recent].mask, recent);
+    found.recv = (*found.link != NULL) ? recv_of(*found.link) : NULL;
+    return found;
+}
+
 static void take_other(struct cw_tag_matcher *matcher, const struct cw_tag_found *found)
 {
     if (found->recv->node.position & CW_TAG_LISTED) {
@@ -454,49 +457,48 @@ static void take_other(struct cw_tag_matcher *matcher, const struct cw_tag_found
     unlink_recv(matcher, found->recv);
 }
 
-struct cw_tag_recv *cw_tag_matcher_match_recv(struct cw_tag_matcher *matcher, uint64_t tag)
+struct cw_tag_found cw_tag_matcher_find_recv(struct cw_tag_matcher *matcher, uint64_t tag)
 {
-    struct cw_tag_found found;
-
-    if (matcher->num_other == 0) {
-        return array_take(matcher, tag);
-    }
-    found = find_other(matcher, tag);
-    if (found.recv != NULL) {
-        take_other(matcher, &found);
-    }
-    return found.recv;
-}
-
-bool cw_tag_matcher_find_recv(const struct cw_tag_matcher *matcher, uint64_t tag, struct cw_tag_found *found)
-{
-    struct cw_tag_posted *posted, *end = matcher->last;
+    struct cw_tag_found found = {.recv = NULL, .posted = NULL};
+    struct cw_tag_posted *posted;
 
     if (matcher->num_other > 0) {
-        *found = find_other(matcher, tag);
-        return true;
-    }
-    found->recv = NULL;
-    if (end - matcher->first > CHEAP_COMPARES) { /* array_take counts the comparisons behind these */
-        end = matcher->first + CHEAP_COMPARES;
-    }
-    for (posted = matcher->first; posted != end; posted++) {
-        if (cw_tag_matches(tag, posted->key, posted->mask)) {
-            found->recv = posted->recv;
-            found->posted = posted;
-            return true;
+        found = find_other(matcher, tag);
+        if (found.recv != NULL) {
+            return found;
         }
     }
-    return end == matcher->last;
+    for (posted = matcher->first; posted != matcher->last; posted++) {
+        if (cw_tag_matches(tag, posted->key, posted->mask)) {
+            found.recv = posted->recv;
+            found.posted = posted;
+            break;
+        }
+    }
+    if (posted - matcher->first > CHEAP_COMPARES && is_hashing_due(matcher, (size_t)(posted - matcher->first))) {
+        array_to_table(matcher);
+        return find_other(matcher, tag);
+    }
+    return found;
 }
 
 void cw_tag_matcher_take_found(struct cw_tag_matcher *matcher, const struct cw_tag_found *found)
 {
-    if (matcher->num_other > 0) {
+    if (found->recv->node.position != 0) {
         take_other(matcher, found);
     } else {
         array_remove(matcher, found->posted);
     }
+}
+
+struct cw_tag_recv *cw_tag_matcher_match_recv(struct cw_tag_matcher *matcher, uint64_t tag)
+{
+    const struct cw_tag_found found = cw_tag_matcher_find_recv(matcher, tag);
+
+    if (found.recv != NULL) {
+        cw_tag_matcher_take_found(matcher, &found);
+    }
+    return found.recv;
 }
 
 bool cw_tag_matcher_cancel(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv)
@@ -584,9 +586,6 @@ size_t cw_tag_matcher_oldest(const struct cw_tag_matcher *matcher, struct cw_tag
     size_t count = 0;
     size_t i;
 
-    for (posted = matcher->first; posted != matcher->last && count < size; posted++) {
-        list[count++] = *posted;
-    }
     cw_list_for_each(node, &matcher->leftover, struct cw_tag_node, ring) {
         count = insert_recv(list, count, size, recv_of(node));
     }
@@ -599,6 +598,9 @@ size_t cw_tag_matcher_oldest(const struct cw_tag_matcher *matcher, struct cw_tag
                 }
             }
         }
+    }
+    for (posted = matcher->first; posted != matcher->last && count < size; posted++) {
+        list[count++] = *posted;
     }
     return count;
 }

@@ -4,9 +4,10 @@
  * locking and no logging. The tag operations and the worker's clean-up use it with the worker entered. Receives and
  * messages are embedded in objects of the caller; the matcher owns only its tables.
  *
- * Few receives are in an array in the order of posting. Many are in one hash table, keyed by the index of their mask
- * and by tag & mask. Messages are in a list in the order of arrival; a long list is indexed by the table as well, for
- * the masks that the program uses.
+ * The newest receives are in an array in the order of posting. Once comparing those costs too much, they move to a hash
+ * table, keyed by the index of their mask and by tag & mask; all receives outside the array are older than those in it.
+ * Messages are in a list in the order of arrival; a long list is indexed by the table as well, for the masks that the
+ * program uses.
  *
  * Invariants: a receive and a message that match each other are never queued at the same time. Receives are ordered by
  * one sequence over all masks, messages by one list. No call can fail: without memory for the table, the matcher falls
@@ -85,12 +86,12 @@ struct cw_tag_mask {
  * be read. */
 struct cw_tag_matcher {
     struct cw_tag_posted *first;    /* the oldest receive in the array */
-    struct cw_tag_posted *last;     /* one past the newest; `first`, if a receive is outside the array */
+    struct cw_tag_posted *last;     /* one past the newest */
     struct cw_tag_posted *stop;     /* posting by a plain write ends here: the array's end, or `last` while a message is
-                                       queued or a receive is outside the array */
+                                       queued */
     struct cw_tag_posted *array;    /* NULL if there is none */
     struct cw_tag_posted *array_end;
-    size_t               num_other; /* receives outside the array: either all of them or none */
+    size_t               num_other; /* receives outside the array; they are older than those in it */
     size_t               num_unexpected;
     uint64_t             busy;      /* bit i: masks[i] has receives in the table */
     uint64_t             indexed;   /* bit i: masks[i] has messages in the table */
@@ -104,7 +105,8 @@ struct cw_tag_matcher {
     uint64_t             sequence;  /* position of the last receive outside the array */
     uint64_t             clock;     /* orders masks by their last use */
     uint64_t             seed;
-    unsigned             passed;    /* array entries compared without a match */
+    const struct cw_tag_recv *oldest; /* of the array, when `passed` was counted; only compared */
+    size_t               passed;    /* array entries compared without a match while it was the oldest */
     uint16_t             refused;   /* allocations to skip after the last failure ... */
     uint16_t             skipped;   /* ... and those still to be skipped */
     uint8_t              num_masks;
@@ -144,10 +146,10 @@ static inline bool cw_tag_matches(uint64_t message_tag, uint64_t tag, uint64_t m
     return ((message_tag ^ tag) & mask) == 0;
 }
 
-/* Recomputes `stop` after num_unexpected, num_other or the array has changed. */
+/* Recomputes `stop` after num_unexpected or the array has changed. */
 static inline void cw_tag_matcher_set_stop(struct cw_tag_matcher *matcher)
 {
-    matcher->stop = ((matcher->num_unexpected | matcher->num_other) == 0) ? matcher->array_end : matcher->last;
+    matcher->stop = (matcher->num_unexpected == 0) ? matcher->array_end : matcher->last;
 }
 
 /* The number of buckets is a power of two; the lower bits of the hash are the index of one. `slot` as CW_TAG_SLOT. */
@@ -193,8 +195,7 @@ static inline struct cw_tag_message *cw_tag_matcher_probe(struct cw_tag_matcher 
     return message;
 }
 
-/* Whether a new receive can be queued by the fast path: no message is queued, all receives are in the array, and it has
- * space. */
+/* Whether a new receive can be queued by the fast path: no message is queued, and the array has space. */
 static inline bool cw_tag_matcher_is_idle(const struct cw_tag_matcher *matcher)
 {
     return matcher->last != matcher->stop;
@@ -225,13 +226,14 @@ static inline void cw_tag_matcher_queue(struct cw_tag_matcher *matcher, struct c
     }
 }
 
-/* The oldest receive in the array, if a message with this tag matches it: it is the earliest match. NULL: no such fast
- * match; search with cw_tag_matcher_arrive. */
+/* The oldest receive, if it is in the array and a message with this tag matches it: it is the earliest match. NULL: no
+ * such fast match; search with cw_tag_matcher_arrive. */
 static inline const struct cw_tag_posted *cw_tag_matcher_first(const struct cw_tag_matcher *matcher, uint64_t tag)
 {
     const struct cw_tag_posted *posted = matcher->first;
 
-    return cw_likely(posted != matcher->last && cw_tag_matches(tag, posted->key, posted->mask)) ? posted : NULL;
+    return cw_likely(posted != matcher->last && cw_tag_matches(tag, posted->key, posted->mask) &&
+                     matcher->num_other == 0) ? posted : NULL;
 }
 
 /* Removes the receive that cw_tag_matcher_first returned; it belongs to the caller. */
@@ -271,14 +273,13 @@ static inline void cw_tag_matcher_add_unexpected(struct cw_tag_matcher *matcher,
 struct cw_tag_found {
     struct cw_tag_recv *recv;         /* NULL: none */
     union {
-        struct cw_tag_posted *posted; /* its entry, while the receives are in the array */
+        struct cw_tag_posted *posted; /* its entry, if it is in the array */
         struct cw_tag_node  **link;   /* to it, if it is in the table */
     };
 };
 
-/* Finds the earliest posted receive that matches a tag; it stays posted. False: that takes a longer search, which only
- * cw_tag_matcher_arrive does. */
-bool cw_tag_matcher_find_recv(const struct cw_tag_matcher *matcher, uint64_t tag, struct cw_tag_found *found);
+/* Finds the earliest posted receive that matches a tag; it stays posted. */
+struct cw_tag_found cw_tag_matcher_find_recv(struct cw_tag_matcher *matcher, uint64_t tag);
 
 /* Removes the receive, before any other call on this matcher; it belongs to the caller. */
 void cw_tag_matcher_take_found(struct cw_tag_matcher *matcher, const struct cw_tag_found *found);

@@ -162,8 +162,6 @@ static inline void cw_tag_dequeued(struct ucp_worker *worker, struct ucp_recv_de
 void cw_tag_begin(struct cw_request *request, ucp_tag_t tag, uint64_t total);
 /* Stores the next bytes, or discards them if the receive has failed. */
 void cw_tag_store(struct cw_request *request, const void *data, size_t length);
-/* The message was matched: sends the acknowledgement that its sender may wait for, and returns credit. */
-void cw_tag_matched(struct ucp_worker *worker, struct ucp_recv_desc *desc);
 /* Starts to receive an announced message that is in no queue any more, and frees the descriptor. Result as that of
  * cw_rndv_recv_start. */
 ucs_status_t cw_tag_fetch(struct ucp_recv_desc *desc, struct cw_request *request);

@@ -191,12 +191,11 @@ static inline const char *check_messages(const struct cw_tag_matcher *matcher)
     return (count != matcher->num_unexpected) ? "the number of unexpected messages is wrong" : NULL;
 }
 
-/* What is posted is not in both places, is in order, and no message that waits matches it. */
+/* What is posted is in order, first what is outside the array, and no message that waits matches it. */
 static inline const char *check_posted(const struct cw_tag_matcher *matcher, size_t in_table)
 {
     static struct cw_tag_posted all[8192];
     const size_t count = cw_tag_matcher_oldest(matcher, all, 8192);
-    const int has_other = matcher->num_other != 0;
     const struct cw_tag_message *message;
     const struct cw_tag_recv *recv;
     size_t listed = 0, i;
@@ -212,14 +211,11 @@ static inline const char *check_posted(const struct cw_tag_matcher *matcher, siz
         return "the number of posted receives is wrong";
     }
     if (matcher->first < matcher->array || matcher->last < matcher->first || matcher->array_end < matcher->last ||
-        matcher->stop != ((has_other || matcher->num_unexpected != 0) ? matcher->last : matcher->array_end)) {
+        matcher->stop != ((matcher->num_unexpected != 0) ? matcher->last : matcher->array_end)) {
         return "the receives are not in their array, or its end is wrong";
     }
-    if (has_other && matcher->first != matcher->last) {
-        return "some receives are in the array and others are not";
-    }
     for (i = 0; i < count; i++) {
-        if ((all[i].recv->node.position != 0) != has_other || (has_other && all[i].recv->node.position <= place)) {
+        if ((i < matcher->num_other) ? all[i].recv->node.position <= place : all[i].recv->node.position != 0) {
             return "the posted receives are not in order";
         }
         place = all[i].recv->node.position;
