@@ -93,11 +93,38 @@ struct ucp_recv_desc *cw_tag_spares_take(struct cw_tag_spares *spares, uint64_t 
     return (class != CW_TAG_NO_CLASS && spares->count[class] > 0) ? pop(spares, class) : make(class, space);
 }
 
+static size_t class_bytes(const struct cw_tag_spares *spares, unsigned class)
+{
+    return spares->count[class] * class_size(class);
+}
+
+/* Frees spares of the class that has the most bytes until one more of `class` fits, so that the messages of an earlier
+ * burst do not occupy the whole cache. False: that class is `class`. */
+static CW_NOINLINE bool make_space(struct cw_tag_spares *spares, unsigned class)
+{
+    unsigned largest, i;
+
+    while (class_size(class) > spares->most - spares->bytes) {
+        largest = class;
+        for (i = 0; i < CW_TAG_CLASSES; i++) {
+            if (class_bytes(spares, i) > class_bytes(spares, largest)) {
+                largest = i;
+            }
+        }
+        if (largest == class) {
+            return false;
+        }
+        free(pop(spares, largest));
+    }
+    return true;
+}
+
 void cw_tag_spares_give(struct cw_tag_spares *spares, struct ucp_recv_desc *desc)
 {
     const unsigned class = desc->size_class;
 
-    if (class == CW_TAG_NO_CLASS || class_size(class) > spares->most - spares->bytes) {
+    if (class == CW_TAG_NO_CLASS ||
+        (cw_unlikely(class_size(class) > spares->most - spares->bytes) && !make_space(spares, class))) {
         free(desc);
         return;
     }

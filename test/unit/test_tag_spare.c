@@ -107,6 +107,24 @@ TEST_WITH(test_no_more_are_kept_than_the_bound, set_up, tear_down)
     assert_true(spares.bytes <= MOST);
 }
 
+/* Also if the cache is full of descriptors of other sizes. */
+TEST_WITH(test_a_burst_is_served_from_the_last_one_in_a_full_cache, set_up, tear_down)
+{
+    const unsigned class = cw_tag_class(ROOM);
+
+    take(MANY, 16000);
+    give(MANY);
+    take(MANY, ROOM);
+    give(MANY);
+    assert_int_equal(spares.count[class], MANY);
+    assert_true(spares.count[cw_tag_class(16000)] > 0);
+    assert_true(spares.bytes <= MOST);
+    take(MANY, 16000);
+    give(MANY);
+    assert_true(spares.bytes <= MOST);
+    assert_int_equal(spares.count[class], MANY);
+}
+
 TEST_WITH(test_what_is_not_needed_is_given_back, set_up, tear_down)
 {
     const unsigned class = cw_tag_class(ROOM);
