@@ -22,6 +22,7 @@ BANDWIDTH_SIZES = [1 << power for power in range(27)]
 FAMILY_SIZES = [1024, 8192, 32768, 65536, 1048576, 16777216]
 BOTH_SIZES = [65536, 1048576]
 BOTH_COPIED = 131072  # over shared memory, where each side copies what it receives
+TYPES = [(16384, 32), (65536, 32), (262144, 16), (1048576, 8), (16777216, 4)]  # bytes, messages in a window
 LIST_PARTS = [64, 1024, 8192, 262144]
 RMA_SIZES = [4096 << 2 * power for power in range(7)]
 BOTH_COPY_LEAST = 1 << 20
@@ -160,6 +161,17 @@ def both_rows(settings, tools):
     for key, what in (("one_mbps", "one way"), ("both_mbps", "both ways")):
         label = f"shm, {report.size_text(BOTH_COPIED)}, {what}"
         yield Row("both", label, "MB/s", "more", values_of(shared, key), SLICES)
+
+
+def types_rows(settings, tools):
+    """Windows of messages of a generic datatype."""
+    for transport in TRANSPORTS:
+        for size, window in TYPES:
+            options = ["-c", ",".join(reversed(settings.cpus)), "-s", str(size), "-w", str(window), "-t",
+                       str(max(1, round(settings.seconds * 1000)))]
+            yield Row("types", f"{transport}, {window} x {report.size_text(size)}", "MB/s", "more",
+                      {tool.name: program_source(settings, tool, "mbps", options, transport, 3, "bench_types")
+                       for tool in libraries_of(tools)})
 
 
 def family_rows(suite, latency_test, bandwidth_test):
@@ -506,6 +518,6 @@ ROWS = {"latency": latency_rows, "tails": tails_rows, "rate": rate_rows, "bandwi
         "stream": family_rows("stream", "stream_lat", "stream_bw"), "rma": rma_rows, "startup": startup_rows,
         "endpoints": endpoints_rows, "memory": memory_rows, "wakeup": wakeup_rows, "connect": connect_rows,
         "live": live_rows, "idle": idle_rows, "matching": matching_rows, "guarded": guarded_rows, "modes": modes_rows,
-        "threads": threads_rows, "mixed": mixed_rows, "both": both_rows, "sizes": sizes_rows,
+        "threads": threads_rows, "mixed": mixed_rows, "both": both_rows, "types": types_rows, "sizes": sizes_rows,
         "mpi_init": mpi_init_rows, "mpi_types": mpi_types_rows}
 SUITES = list(ROWS)
