@@ -19,10 +19,6 @@
 #define CLASS_DONE        0xff /* finished cursor */
 #define CLASS_DONE_DEVICE 0xfe /* finished cursor of device memory */
 
-/* The longest piece that is cached: libc returns the memory of pieces to the system, and each new page costs a fault,
- * which takes longer than copying the page. */
-#define MAX_SPARE (2 * CW_DT_PIECE)
-
 /* Limit of the bytes that are buffered for a type that cannot stop at the end of a piece. */
 #define MAX_RETAINED ((size_t)64 << 20)
 
@@ -39,7 +35,6 @@
 struct cw_dt_piece {
     struct cw_completion completion; /* of lent bytes */
     struct cw_completion *sender;
-    struct cw_dt_generic *type;      /* the piece holds a reference */
     unsigned lent;                   /* number of loans */
     uint8_t orphaned;                /* no cursor refers to it */
     size_t begin, end; /* range of these bytes */
@@ -56,53 +51,9 @@ static struct cw_dt_generic *generic_of(ucp_datatype_t datatype)
 
 static void release_generic(struct cw_dt_generic *type)
 {
-    unsigned i;
-
     if (__atomic_sub_fetch(&type->holds, 1, __ATOMIC_ACQ_REL) == 0) {
-        for (i = 0; i < CW_DT_SPARES; i++) {
-            free(type->spares[i]);
-        }
         free(type);
     }
-}
-
-/* Takes a cached piece with that capacity, or returns NULL. Too short ones are freed, so the cache adapts to the length
- * of the messages. */
-static struct cw_dt_piece *take_spare(struct cw_dt_generic *type, size_t capacity)
-{
-    struct cw_dt_piece *spare;
-    unsigned i;
-
-    for (i = 0; i < CW_DT_SPARES; i++) {
-        spare = __atomic_exchange_n(&type->spares[i], NULL, __ATOMIC_ACQ_REL);
-        if (spare != NULL && spare->space >= capacity) {
-            return spare;
-        }
-        free(spare);
-    }
-    return NULL;
-}
-
-static void put_spare(struct cw_dt_generic *type, struct cw_dt_piece *piece)
-{
-    struct cw_dt_piece *none;
-    unsigned i;
-
-    for (i = 0; i < CW_DT_SPARES && piece->space <= MAX_SPARE; i++) {
-        none = NULL;
-        if (__atomic_compare_exchange_n(&type->spares[i], &none, piece, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-            return;
-        }
-    }
-    free(piece);
-}
-
-static void piece_free(struct cw_dt_piece *piece)
-{
-    struct cw_dt_generic *type = piece->type;
-
-    put_spare(type, piece);
-    release_generic(type);
 }
 
 /* The cursor drops its piece. */
@@ -114,7 +65,7 @@ static CW_NOINLINE void leave_piece(struct cw_dt_cursor *cursor)
     if (piece->lent > 0) {
         piece->orphaned = 1;
     } else {
-        piece_free(piece);
+        free(piece);
     }
 }
 
@@ -125,26 +76,19 @@ static void returned(struct cw_completion *completion, ucs_status_t status)
     struct cw_completion *sender = piece->sender;
 
     if (--piece->lent == 0 && piece->orphaned) {
-        piece_free(piece);
+        free(piece);
     }
     sender->done(sender, status);
 }
 
-static struct cw_dt_piece *piece_new(struct cw_dt_generic *type, size_t capacity)
+static struct cw_dt_piece *piece_new(size_t capacity)
 {
     const size_t space = (capacity < CW_DT_PIECE) ? CW_DT_PIECE : capacity;
-    struct cw_dt_piece *piece = take_spare(type, capacity);
+    struct cw_dt_piece *piece = malloc(sizeof(*piece) + space);
 
-    if (piece == NULL) {
-        piece = malloc(sizeof(*piece) + space);
-        if (piece != NULL) {
-            piece->space = space;
-        }
-    }
     if (piece != NULL) {
-        __atomic_add_fetch(&type->holds, 1, __ATOMIC_RELAXED);
+        piece->space = space;
         piece->completion.done = returned;
-        piece->type = type;
         piece->lent = 0;
         piece->orphaned = 0;
         piece->begin = 0;
@@ -474,7 +418,7 @@ static size_t fill_piece(struct cw_dt_cursor *cursor, size_t offset)
 {
     const size_t left = cursor->length - offset;
     const size_t length = (left < cursor->piece_length) ? left : cursor->piece_length;
-    struct cw_dt_piece *piece = piece_new(cursor->generic.type, length);
+    struct cw_dt_piece *piece = piece_new(length);
 
     assert(cursor->generic.piece == NULL);
     cursor->generic.piece = piece;
@@ -641,8 +585,7 @@ static struct cw_dt_piece *gathering(struct cw_dt_cursor *cursor, size_t offset)
     const size_t left = cursor->length - offset;
 
     if (cursor->generic.piece == NULL && cursor->gathers) {
-        cursor->generic.piece =
-            piece_new(cursor->generic.type, (left < cursor->piece_length) ? left : cursor->piece_length);
+        cursor->generic.piece = piece_new((left < cursor->piece_length) ? left : cursor->piece_length);
     }
     return cursor->generic.piece;
 }
@@ -702,7 +645,7 @@ static CW_COLD bool gather_more(struct cw_dt_cursor *cursor, size_t offset, cons
     }
     behind = (left - capacity < element) ? left - capacity : element; /* of the next element, in the same memory */
     if (capacity <= MAX_RETAINED) {
-        longer = piece_new(cursor->generic.type, (capacity < behind) ? behind : capacity);
+        longer = piece_new((capacity < behind) ? behind : capacity);
     }
     if (longer == NULL) {
         return false;
@@ -712,7 +655,7 @@ static CW_COLD bool gather_more(struct cw_dt_cursor *cursor, size_t offset, cons
     longer->capacity = capacity;
     longer->element = element;
     if (piece != NULL) {
-        piece_free(piece);
+        free(piece);
     }
     cursor->generic.piece = longer;
     cursor->pieces = (offset == 0) ? CW_DT_LONG : CW_DT_ELEMENTS;

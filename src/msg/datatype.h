@@ -66,8 +66,6 @@ struct cw_dt_cursor {
     uint32_t piece_length;        /* generic: of a piece; CW_DT_INSIDE: at most */
 };
 
-#define CW_DT_SPARES 4u
-
 /* The structure whose address is the handle of a generic datatype. */
 struct cw_dt_generic {
     ucp_generic_dt_ops_t ops;
@@ -76,7 +74,6 @@ struct cw_dt_generic {
                        thread */
     struct cw_cost cost[CW_DT_INSIDE + 1]; /* of packing and unpacking, by enum cw_dt_pieces */
     uint32_t long_messages; /* sent, not CW_DT_ELEMENTS; atomic */
-    struct cw_dt_piece *spares[CW_DT_SPARES]; /* unused pieces, atomic */
 };
 
 /* Class of memory that is not host memory: a datatype inside the library, which exists during one call. */
