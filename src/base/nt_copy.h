@@ -13,6 +13,7 @@
 
 #include "base/bytes.h"
 #include "base/compiler.h"
+#include "base/pack_choice.h"
 
 /* Whether the processor has non-temporal stores for memory of any type. */
 #if defined(__SSE2__)
@@ -30,6 +31,7 @@ struct cw_nt_choice {
     uint8_t timed;  /* number of timed copies in a row ... */
     uint16_t spent; /* ... and the sum of their times, in 1/256 ns per byte */
     uint16_t fetched; /* bytes of the next packet whose lines are in this processor's cache */
+    struct cw_pack_choice pack;
 };
 
 /* Shorter copies are never timed: the store buffers of the processor hide their cost. */

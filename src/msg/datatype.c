@@ -35,6 +35,7 @@
 struct cw_dt_piece {
     struct cw_completion completion; /* of lent bytes */
     struct cw_completion *sender;
+    uint64_t spent;                  /* ticks of packing it and copying it to packets; 0: not timed */
     unsigned lent;                   /* number of loans */
     uint8_t orphaned;                /* no cursor refers to it */
     size_t begin, end; /* range of these bytes */
@@ -89,6 +90,7 @@ static struct cw_dt_piece *piece_new(size_t capacity)
     if (piece != NULL) {
         piece->space = space;
         piece->completion.done = returned;
+        piece->spent = 0;
         piece->lent = 0;
         piece->orphaned = 0;
         piece->begin = 0;
@@ -498,25 +500,66 @@ void cw_dt_sent_piece(struct cw_dt_cursor *cursor, size_t length, int lent)
 }
 
 /* Lets the type pack directly to `dest` if the bytes are whole pieces. Otherwise returns 0. */
-static size_t pack_straight(const struct cw_dt_cursor *cursor, size_t offset, char *dest, size_t max)
+static size_t pack_straight(const struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, size_t offset, char *dest,
+                            size_t max)
 {
-    const int is_piece = max % cursor->piece_length == 0 || max == cursor->length - offset;
+    const bool is_piece = max % cursor->piece_length == 0 || max == cursor->length - offset;
+    const bool is_timed = nt != NULL && cw_pack_is_timed(&nt->pack);
+    uint64_t start;
+    size_t length;
 
-    return is_piece ? pack_timed(cursor, offset, dest, max) : 0;
+    if (!is_piece) {
+        return 0;
+    }
+    start = is_timed ? cw_pack_ticks(0) : 0;
+    length = pack_timed(cursor, offset, dest, max);
+    if (nt != NULL) {
+        cw_pack_note(&nt->pack, true, length, is_timed ? cw_pack_ticks(start) : 0);
+    }
+    return length;
+}
+
+/* Packs the next piece into a buffer. 0: no memory. */
+static size_t fill_for(struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, size_t offset)
+{
+    const bool is_timed = nt != NULL && cw_pack_is_timed(&nt->pack);
+    const uint64_t start = is_timed ? cw_pack_ticks(0) : 0;
+    const size_t length = fill_piece(cursor, offset);
+
+    if (is_timed && length > 0) {
+        cursor->generic.piece->spent = cw_pack_ticks(start);
+    }
+    return length;
+}
+
+/* Copies bytes of the piece to a packet. */
+static void copy_part(struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, char *dest, size_t length)
+{
+    struct cw_dt_piece *piece = cursor->generic.piece;
+    const uint64_t start = (piece->spent > 0) ? cw_pack_ticks(0) : 0;
+
+    cw_bytes_copy_any(dest, piece->bytes + piece->begin, length);
+    if (start > 0) {
+        piece->spent += cw_pack_ticks(start);
+    }
+    if (nt != NULL && piece->begin + length == piece->end) {
+        cw_pack_note(&nt->pack, false, piece->end, piece->spent);
+    }
+    sent_part(cursor, length);
 }
 
 /* Packs at most `max` bytes, which must remain, up to the end of a piece. Returns their number: never 0, because zeros
  * replace what a type does not pack. */
-static size_t pack_part(struct cw_dt_cursor *cursor, size_t offset, char *dest, size_t max)
+static size_t pack_part(struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, size_t offset, char *dest, size_t max)
 {
     size_t part = packed(cursor);
 
     if (part == 0) {
-        part = pack_straight(cursor, offset, dest, max);
+        part = pack_straight(cursor, nt, offset, dest, max);
         if (part > 0) {
             return part;
         }
-        part = fill_piece(cursor, offset);
+        part = fill_for(cursor, nt, offset);
     }
     if (part == 0) {
         part = pack_from(cursor, offset, dest, max);
@@ -524,17 +567,16 @@ static size_t pack_part(struct cw_dt_cursor *cursor, size_t offset, char *dest, 
         return max;
     }
     part = packet_part(cursor, max);
-    cw_bytes_copy_any(dest, cursor->generic.piece->bytes + cursor->generic.piece->begin, part);
-    sent_part(cursor, part);
+    copy_part(cursor, nt, dest, part);
     return part;
 }
 
-static void pack_generic(struct cw_dt_cursor *cursor, char *dest, size_t max)
+static void pack_generic(struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, char *dest, size_t max)
 {
     size_t done = 0;
 
     while (done < max) {
-        done += pack_part(cursor, cursor->offset + done, dest + done, max - done);
+        done += pack_part(cursor, nt, cursor->offset + done, dest + done, max - done);
     }
 }
 
@@ -555,7 +597,7 @@ size_t cw_dt_pack_nt(struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, void 
     } else if (cursor->class_id == CW_DT_STAGED) {
         cursor->by_staging->pack(cursor->staging, nt, cursor->offset, dest, max);
     } else {
-        pack_generic(cursor, dest, max);
+        pack_generic(cursor, nt, dest, max);
     }
     cursor->offset += max;
     return max;
@@ -574,7 +616,7 @@ size_t cw_dt_pack_next(struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, voi
     if (cursor->class_id != UCP_DATATYPE_GENERIC || left == 0) {
         return cw_dt_pack_nt(cursor, nt, dest, max);
     }
-    part = pack_part(cursor, cursor->offset, dest, (max < left) ? max : left);
+    part = pack_part(cursor, nt, cursor->offset, dest, (max < left) ? max : left);
     cursor->offset += part;
     return part;
 }

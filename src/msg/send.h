@@ -21,6 +21,7 @@
 #ifndef CW_MSG_SEND_H
 #define CW_MSG_SEND_H
 
+#include "base/nt_copy.h"
 #include "core/ep.h"
 #include "core/mem.h"
 #include "msg/datatype.h"
@@ -182,13 +183,16 @@ static inline void cw_send_drop_mem(struct cw_send *send)
 }
 
 /* The length, with header, of the next packet of a message that is copied in several packets. Packets end where a piece
- * of a generic type ends. */
+ * of a generic type ends; a piece that is packed straight is one packet. */
 static inline size_t cw_send_piece(const struct cw_send *send, const struct cw_conn *conn, size_t header)
 {
     size_t left = send->cursor.length - send->cursor.offset + header;
 
     if (send->cursor.class_id == UCP_DATATYPE_GENERIC) {
         left = cw_dt_to_piece_end(&send->cursor) + header;
+        if (conn->nt != NULL && left <= conn->max_whole && cw_pack_goes_straight(&conn->nt->pack)) {
+            return left;
+        }
     }
     return (left < cw_conn_max_piece(conn)) ? left : cw_conn_max_piece(conn);
 }
