@@ -17,7 +17,7 @@ void cw_pack_note(struct cw_pack_choice *choice, bool straight, size_t length, u
 {
     const uint64_t recent = choice->ticks[straight], limit = (recent > 0) ? WEIGHT * recent : UINT32_MAX;
     const bool faster = choice->is_faster;
-    uint64_t now = ticks / (length / 1024 + 1) + 1;
+    uint64_t now;
 
     if (length < CW_PACK_LEAST) {
         return;
@@ -26,6 +26,7 @@ void cw_pack_note(struct cw_pack_choice *choice, bool straight, size_t length, u
     if (ticks == 0) {
         return;
     }
+    now = ticks / (length / 1024 + 1) + 1;
     now = (now < limit) ? now : limit;
     now = (recent > 0) ? ((WEIGHT - 1) * recent + now) / WEIGHT : now;
     choice->ticks[straight] = (now < UINT32_MAX) ? (uint32_t)now : UINT32_MAX;

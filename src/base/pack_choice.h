@@ -27,9 +27,10 @@ struct cw_pack_choice {
 /* A piece counts if it has at least this number of bytes. */
 #define CW_PACK_LEAST ((size_t)32 << 10)
 
-static inline bool cw_pack_is_timed(const struct cw_pack_choice *choice)
+/* Whether the next piece is timed if it has that length. */
+static inline bool cw_pack_is_timed(const struct cw_pack_choice *choice, size_t length)
 {
-    return choice->pieces % CW_PACK_TIMED >= CW_PACK_TIMED - 2;
+    return length >= CW_PACK_LEAST && choice->pieces % CW_PACK_TIMED >= CW_PACK_TIMED - 2;
 }
 
 /* The way of the next piece. */

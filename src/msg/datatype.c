@@ -504,7 +504,7 @@ static size_t pack_straight(const struct cw_dt_cursor *cursor, struct cw_nt_choi
                             size_t max)
 {
     const bool is_piece = max % cursor->piece_length == 0 || max == cursor->length - offset;
-    const bool is_timed = nt != NULL && cw_pack_is_timed(&nt->pack);
+    const bool is_timed = nt != NULL && cw_pack_is_timed(&nt->pack, max);
     uint64_t start;
     size_t length;
 
@@ -522,7 +522,8 @@ static size_t pack_straight(const struct cw_dt_cursor *cursor, struct cw_nt_choi
 /* Packs the next piece into a buffer. 0: no memory. */
 static size_t fill_for(struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, size_t offset)
 {
-    const bool is_timed = nt != NULL && cw_pack_is_timed(&nt->pack);
+    const size_t left = cursor->length - offset;
+    const bool is_timed = nt != NULL && cw_pack_is_timed(&nt->pack, left);
     const uint64_t start = is_timed ? cw_pack_ticks(0) : 0;
     const size_t length = fill_piece(cursor, offset);
 

@@ -21,7 +21,7 @@ static void pack(unsigned pieces, uint64_t by_buffer, uint64_t straight)
     for (i = 0; i < pieces; i++) {
         way = cw_pack_goes_straight(&choice);
         straight_pieces += way;
-        cw_pack_note(&choice, way, PIECE, cw_pack_is_timed(&choice) ? ticks[way] : 0);
+        cw_pack_note(&choice, way, PIECE, cw_pack_is_timed(&choice, PIECE) ? ticks[way] : 0);
     }
 }
 
@@ -76,7 +76,7 @@ TEST_WITH(nearly_the_same_time_changes_nothing, set_up, NULL)
 TEST_WITH(an_interrupted_piece_changes_nothing, set_up, NULL)
 {
     pack(1000, 20000, 10000);
-    while (!cw_pack_is_timed(&choice)) {
+    while (!cw_pack_is_timed(&choice, PIECE)) {
         cw_pack_note(&choice, true, PIECE, 0);
     }
     cw_pack_note(&choice, true, PIECE, 100000000);
