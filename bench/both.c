@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <ucp/api/ucp.h>
@@ -181,8 +180,8 @@ static void meet(int from, int to)
 int main(int argc, char **argv)
 {
     unsigned long messages = 200;
-    int cpus[2] = {-1, -1}, to[2], back[2], letter;
-    pid_t pid;
+    int cpus[2] = {-1, -1}, letter;
+    struct cw_side_pair pair;
 
     cw_say_setup("bench_both", false);
     while ((letter = getopt(argc, argv, "s:n:c:")) != -1) {
@@ -198,20 +197,13 @@ int main(int argc, char **argv)
         fprintf(stderr, "Usage: bench_both [-s bytes] [-n messages] [-c cpu,cpu]\n");
         return 2;
     }
-    if (pipe(to) != 0 || pipe(back) != 0 || (pid = fork()) < 0) {
-        cw_say_error("no second process");
-        return 1;
-    }
-    cw_watchdog_start(SECONDS, 1);
-    cw_side_bind(cpus[pid == 0]);
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        meet(to[0], back[1]);
+    pair = cw_side_fork(cpus, SECONDS);
+    meet(pair.from, pair.to);
+    if (pair.other == 0) {
         be_other(messages);
     }
-    meet(back[0], to[1]);
     measure_all(messages);
     fflush(stdout);
-    kill(pid, SIGKILL);
+    kill(pair.other, SIGKILL);
     _exit(0);
 }

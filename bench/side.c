@@ -10,9 +10,11 @@
 #include <errno.h>
 #include <malloc.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 enum { MOST_ADDRESS = 4096 };
@@ -94,6 +96,25 @@ void cw_side_bind(int cpu)
         CPU_SET(cpu, &set);
         (void)sched_setaffinity(0, sizeof(set), &set);
     }
+}
+
+struct cw_side_pair cw_side_fork(const int cpus[2], unsigned seconds)
+{
+    struct cw_side_pair pair;
+    int there[2], back[2];
+
+    if (pipe(there) != 0 || pipe(back) != 0 || (pair.other = fork()) < 0) {
+        cw_say_error("no second process");
+        exit(1);
+    }
+    cw_watchdog_start(seconds, 1);
+    cw_side_bind(cpus[pair.other == 0]);
+    if (pair.other == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    }
+    pair.from = (pair.other == 0) ? there[0] : back[0];
+    pair.to = (pair.other == 0) ? back[1] : there[1];
+    return pair;
 }
 
 ucp_ep_h cw_side_meet(const struct cw_side *side, int from, int to)

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <ucp/api/ucp.h>
 
@@ -35,6 +36,15 @@ void cw_side_open_worker(struct cw_side *side);
 
 /* Binds this process to a processor; -1: to none. */
 void cw_side_bind(int cpu);
+
+/* A second process, and in each the two ends of pipes for cw_side_meet. Each is bound to its processor; the second one
+ * ends with the first. Both end after that many seconds. */
+struct cw_side_pair {
+    pid_t other; /* 0 in the second process */
+    int from, to;
+};
+
+struct cw_side_pair cw_side_fork(const int cpus[2], unsigned seconds);
 
 /* An endpoint to the worker of another process, which calls this as well: addresses cross through pipes. */
 ucp_ep_h cw_side_meet(const struct cw_side *side, int from, int to);

@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <ucp/api/ucp.h>
@@ -191,9 +190,9 @@ static void meet(int from, int to)
 int main(int argc, char **argv)
 {
     unsigned long milliseconds = 100;
-    int cpus[2] = {-1, -1}, to[2], back[2], letter;
+    int cpus[2] = {-1, -1}, letter;
     bool valid = true;
-    pid_t pid;
+    struct cw_side_pair pair;
 
     cw_say_setup("bench_types", false);
     while ((letter = getopt(argc, argv, "s:w:t:c:")) != -1) {
@@ -213,20 +212,13 @@ int main(int argc, char **argv)
                 MOST_WINDOW);
         return 2;
     }
-    if (pipe(to) != 0 || pipe(back) != 0 || (pid = fork()) < 0) {
-        cw_say_error("no second process");
-        return 1;
-    }
-    cw_watchdog_start(SECONDS, 1);
-    cw_side_bind(cpus[pid == 0]);
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        meet(to[0], back[1]);
+    pair = cw_side_fork(cpus, SECONDS);
+    meet(pair.from, pair.to);
+    if (pair.other == 0) {
         be_other();
     }
-    meet(back[0], to[1]);
     printf("mbps %.1f\n", measure_all(milliseconds));
     fflush(stdout);
-    kill(pid, SIGKILL);
+    kill(pair.other, SIGKILL);
     _exit(0);
 }

@@ -22,7 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <ucp/api/ucp.h>
@@ -127,8 +126,8 @@ static void measure(ucp_ep_h ep, unsigned long messages)
 int main(int argc, char **argv)
 {
     unsigned long messages = 500;
-    int cpus[2] = {-1, -1}, there[2], back[2], letter;
-    pid_t pid;
+    int cpus[2] = {-1, -1}, letter;
+    struct cw_side_pair pair;
 
     cw_say_setup("bench_wake", false);
     while ((letter = getopt(argc, argv, "n:bc:")) != -1) {
@@ -146,18 +145,16 @@ int main(int argc, char **argv)
     }
     times = mmap(NULL, 2 * (messages + WARM_UP) * sizeof(times[0]), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
                  -1, 0);
-    if (times == MAP_FAILED || pipe(there) != 0 || pipe(back) != 0 || (pid = fork()) < 0) {
-        cw_say_error("no second process");
+    if (times == MAP_FAILED) {
+        cw_say_error("no memory");
         return 1;
     }
-    cw_watchdog_start(SECONDS, 1);
-    cw_side_bind(cpus[pid == 0]);
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        be_sender(meet(there[0], back[1]), messages + WARM_UP);
+    pair = cw_side_fork(cpus, SECONDS);
+    if (pair.other == 0) {
+        be_sender(meet(pair.from, pair.to), messages + WARM_UP);
     }
-    measure(meet(back[0], there[1]), messages);
+    measure(meet(pair.from, pair.to), messages);
     fflush(stdout);
-    kill(pid, SIGKILL);
+    kill(pair.other, SIGKILL);
     _exit(0);
 }
