@@ -21,7 +21,7 @@
 #define REST_MOST  4096u
 
 /* Polls of memory between two polls of descriptors and clock, which are system calls. */
-#define SPINS 32u
+#define SPINS 64u
 
 /* `except`: an interface that is not to be armed, or NULL. */
 static ucs_status_t prepare(struct ucp_worker *worker, const struct cw_iface *except)
@@ -74,40 +74,48 @@ static void note_spin(struct cw_sleeps *sleeps, int found)
     }
 }
 
-/* Whether a packet arrived, or the descriptor became readable. */
-static int spin(const struct cw_poller *poller, struct cw_rx *inbox, uint64_t end_ns)
+static bool spin_memory(struct cw_rx *inbox)
 {
-    unsigned i;
-
-    do {
-        for (i = 0; inbox != NULL && i < SPINS; i++) {
-            if (cw_rx_is_packet(cw_rx_poll(inbox))) {
-                return 1;
-            }
-            cw_cpu_relax();
+    for (unsigned i = 0; inbox != NULL && i < SPINS; i++) {
+        if (cw_rx_is_packet(cw_rx_poll(inbox))) {
+            return true;
         }
-        if (cw_poller_is_ready(poller)) {
-            return 1;
-        }
-    } while (cw_clock_ns() < end_ns);
-    return 0;
+        cw_cpu_relax();
+    }
+    return false;
 }
 
-/* Polls, then arms. The core itself sees packets that arrive in its inbox, so their sender need not wake the program
- * meanwhile, and that interface is armed after the poll. A worker with a lock releases it while it polls. */
+/* Whether a packet arrived, or the descriptor became readable. */
+static bool spin(const struct cw_poller *poller, struct cw_rx *inbox, uint64_t end_ns)
+{
+    do {
+        if (cw_poller_is_ready(poller) || spin_memory(inbox)) {
+            return true;
+        }
+    } while (cw_clock_ns() < end_ns);
+    return false;
+}
+
+/* Polls memory, and descriptors after that, then arms. The core itself sees packets that arrive in its inbox, so their
+ * sender need not wake the program meanwhile, and that interface is armed after the poll. A worker with a lock releases
+ * it while it polls. */
 static ucs_status_t poll_first(struct ucp_worker *worker, uint64_t now_ns)
 {
     const uint64_t spin_ns = worker->context->config->wakeup_spin_ns;
     struct cw_rx *inbox = (*worker->outer_inbox == worker->no_inbox) ? NULL : *worker->outer_inbox;
-    ucs_status_t status = prepare(worker, (inbox == NULL) ? NULL : inbox->conn->iface);
-    int found;
+    ucs_status_t status;
+    bool found;
 
-    if (status != UCS_OK) {
-        return status;
+    found = spin_memory(inbox);
+    if (!found) {
+        status = prepare(worker, (inbox == NULL) ? NULL : inbox->conn->iface);
+        if (status != UCS_OK) {
+            return status;
+        }
+        cw_worker_leave(worker);
+        found = spin(worker->poller, inbox, now_ns + ((spin_ns < SPIN_MOST_NS) ? spin_ns : SPIN_MOST_NS));
+        cw_worker_enter(worker);
     }
-    cw_worker_leave(worker);
-    found = spin(worker->poller, inbox, now_ns + ((spin_ns < SPIN_MOST_NS) ? spin_ns : SPIN_MOST_NS));
-    cw_worker_enter(worker);
     note(&worker->sleeps, now_ns);
     note_spin(&worker->sleeps, found);
     if (found && ((inbox != NULL && cw_rx_is_packet(cw_rx_poll(inbox))) || cw_poller_check(worker->poller))) {
