@@ -538,7 +538,8 @@ unsigned cw_worker_progress(struct ucp_worker *worker)
     }
     worker->progress_depth = 1;
     worker->round++;
-    idle = cw_rx_is_quiet(inbox) ? inbox->conn->iface : NULL;
+    /* A packet that arrived since the caller polled is received in the next round. */
+    idle = cw_rx_should_notify(inbox) ? NULL : inbox->conn->iface;
     for (i = 0; i < worker->num_progressed; i++) {
         if (worker->ifaces[i] != idle) {
             count += cw_iface_progress(worker->ifaces[i]);

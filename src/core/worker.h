@@ -195,7 +195,7 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
 /* Ends every endpoint as by a forced close without notification; callbacks run inside. */
 void cw_worker_free(struct ucp_worker *worker);
 
-/* Never blocks; returns the number of events handled, 0 when idle. */
+/* Never blocks; returns the number of events handled, 0 when idle. The caller has found no packet in the inbox. */
 unsigned cw_worker_progress(struct ucp_worker *worker);
 
 /* core/yield_policy.c. Called in an idle round when another thread may need this processor: yields if that pays, or has

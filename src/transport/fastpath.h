@@ -204,12 +204,6 @@ static inline bool cw_rx_should_notify(const struct cw_rx *rx)
     return rx->most == 0;
 }
 
-/* Whether the transport has nothing to do here. */
-static inline bool cw_rx_is_quiet(const struct cw_rx *rx)
-{
-    return !cw_rx_is_packet(cw_rx_poll(rx)) && !cw_rx_should_notify(rx);
-}
-
 /* Nothing arrived: prefetches the lines behind the next word, so that their misses overlap with the one on it. */
 static inline void cw_rx_fetch(const struct cw_rx *rx)
 {
