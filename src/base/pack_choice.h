@@ -13,7 +13,7 @@
 
 /* Each ring has one, which is zero at first and belongs to the producer. */
 struct cw_pack_choice {
-    uint32_t ticks[2]; /* recent time of a KiB: by a buffer, straight; 0: unknown */
+    uint32_t ticks[2]; /* recent time of 64 KiB: by a buffer, straight; 0: unknown */
     uint8_t pieces;    /* their number, modulo 256 */
     bool is_faster;    /* to pack straight */
 };

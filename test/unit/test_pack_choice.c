@@ -83,6 +83,26 @@ TEST_WITH(an_interrupted_piece_changes_nothing, set_up, NULL)
     assert_true(choice.is_faster);
 }
 
+/* Also where a tick is as long as a copy of several KiB. */
+TEST_WITH(a_slow_clock_suffices, set_up, NULL)
+{
+    pack(CW_PACK_TIMED, 80, 40);
+    pack(CW_PACK_TRIED * 10, 80, 40);
+    assert_int_equal(straight_pieces, CW_PACK_TRIED * 10 - 10);
+    pack(20 * CW_PACK_TRIED, 80, 100);
+    pack(CW_PACK_TRIED * 10, 80, 100);
+    assert_int_equal(straight_pieces, 10);
+}
+
+TEST_WITH(an_interrupted_first_trial_is_corrected, set_up, NULL)
+{
+    pack(CW_PACK_TIMED - 1, 20000, 10000);
+    assert_true(cw_pack_goes_straight(&choice));
+    cw_pack_note(&choice, true, PIECE, 100000000);
+    pack(10 * CW_PACK_TRIED, 20000, 10000);
+    assert_true(choice.is_faster);
+}
+
 TEST_WITH(short_pieces_do_not_count, set_up, NULL)
 {
     cw_pack_note(&choice, false, CW_PACK_LEAST - 1, 1000);
