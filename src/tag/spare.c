@@ -99,11 +99,14 @@ static size_t class_bytes(const struct cw_tag_spares *spares, unsigned class)
 }
 
 /* Frees spares of the class that has the most bytes until one more of `class` fits, so that the messages of an earlier
- * burst do not occupy the whole cache. False: that class is `class`. */
+ * burst do not occupy the whole cache. False: that class is `class`, or none would fit. */
 static CW_NOINLINE bool make_space(struct cw_tag_spares *spares, unsigned class)
 {
     unsigned largest, i;
 
+    if (class_size(class) > spares->most) {
+        return false;
+    }
     while (class_size(class) > spares->most - spares->bytes) {
         largest = class;
         for (i = 0; i < CW_TAG_CLASSES; i++) {
