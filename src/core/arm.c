@@ -2,7 +2,7 @@
 /*
  * The step before a program sleeps (docs/why/wakeup.md). Sleep and wakeup cost ten microseconds and more, and several
  * times that if the processor has to leave a halt. If the last sleeps of a program were all short, the worker first
- * polls the descriptor for as long as such a sleep takes, and often finds the answer without a sleep. After a poll that
+ * polls for as long as such a sleep takes, and often finds the answer without a sleep. After a poll that
  * found nothing, the next sleeps begin without one; their number grows with each such poll. A worker whose program
  * sleeps long never polls here.
  */

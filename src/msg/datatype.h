@@ -163,7 +163,8 @@ size_t cw_dt_pack_nt(struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, void 
  * limit. */
 #define CW_DT_PIECE ((size_t)64 << 10)
 #define CW_DT_ITEM  64u
-/* No number of packets of usual length of a sender with other pieces has this length. */
+/* No number of packets of usual length of a sender with other pieces has this length. In messages of more than a MiB
+ * the least length is larger and may be such a number; that costs time only. */
 #define CW_DT_LEAST_INSIDE ((size_t)34 << 10)
 
 /* As cw_dt_pack_nt, but also fewer at the end of a piece of a generic type. */

@@ -183,7 +183,7 @@ static inline void cw_send_drop_mem(struct cw_send *send)
 }
 
 /* The length, with header, of the next packet of a message that is copied in several packets. Packets end where a piece
- * of a generic type ends; a piece that is packed straight is one packet. */
+ * of a generic type ends; while packing straight takes less time, the rest of the piece is one packet. */
 static inline size_t cw_send_piece(const struct cw_send *send, const struct cw_conn *conn, size_t header)
 {
     size_t left = send->cursor.length - send->cursor.offset + header;

@@ -208,8 +208,8 @@ static CW_INLINE struct cw_tag_recv *match_of(struct cw_request *request)
     return &state->match;
 }
 
-/* Posts such a receive if messages are queued, if receives are outside the array, or if the array or the request pool
- * has no space. A complete message needs no request. */
+/* Posts such a receive if messages are queued, or if the array or the request pool has no space. A complete message
+ * needs no request. */
 static CW_NOINLINE ucs_status_ptr_t recv_fast_beside(struct ucp_worker *worker, void *buffer, size_t length,
                                                      ucp_tag_t tag, ucp_tag_t mask, const ucp_request_param_t *param)
 {

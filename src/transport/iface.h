@@ -236,7 +236,8 @@ struct cw_conn {
     void *user;                 /* of the core: set by the transport in `dial`, by the core in `accept` */
     struct cw_conn *next_old;   /* set by the core: list of dials to be closed */
     /* The largest packet that send_bcopy accepts here, if that is more than max_bcopy: for packets that the peer need
-     * not copy. It may change in any call; a larger packet gets CW_AGAIN. */
+     * not copy, and for pieces that a type packs straight into the packet. It may change in any call; a larger packet
+     * gets CW_AGAIN. */
     size_t max_whole;
     /* The largest useful packet of a fragmented message: fewer and longer packets are faster; not more than max_whole.
      * The first packet of such a message has at most max_bcopy all the same. */

@@ -34,7 +34,7 @@ struct cw_transport_packets {
     /* As send_short, for a payload of any length, if the peer's core consumes the packet at once (upcall `consume`).
      * False: nothing was sent. NULL: always false. */
     bool (*hand_over)(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length);
-    /* `max`: upper bound of what pack writes, <= max_bcopy. */
+    /* `max`: upper bound of what pack writes, <= max_bcopy or max_whole of the connection. */
     ucs_status_t (*send_bcopy)(struct cw_conn *conn, uint8_t id, size_t max, cw_pack_fn pack, void *arg);
     /* UCS_INPROGRESS: accepted, the payload stays in use until `done`. The caller may reuse the header and the iov
      * array on return. */
