@@ -2,9 +2,9 @@
 /*
  * The step before a program sleeps (docs/why/wakeup.md). Sleep and wakeup cost ten microseconds and more, and several
  * times that if the processor has to leave a halt. If the last sleeps of a program were all short, the worker first
- * polls for as long as such a sleep takes, and often finds the answer without a sleep. After a poll that
- * found nothing, the next sleeps begin without one; their number grows with each such poll. A worker whose program
- * sleeps long never polls here.
+ * polls for as long as such a sleep takes, and often finds the answer without a sleep. After a poll that found nothing,
+ * the next sleeps begin without one; their number grows with each such poll. A worker whose program sleeps long never
+ * polls here.
  */
 #include "core/worker.h"
 
@@ -47,7 +47,7 @@ static bool is_short(const struct cw_sleeps *sleeps, uint64_t now_ns)
     return now_ns - sleeps->armed_ns < SHORT_NS;
 }
 
-static int poll_pays(const struct cw_sleeps *sleeps, uint64_t now_ns)
+static bool poll_pays(const struct cw_sleeps *sleeps, uint64_t now_ns)
 {
     return sleeps->num_short == HABIT && sleeps->rest == 0 && is_short(sleeps, now_ns);
 }
@@ -64,7 +64,7 @@ static void note(struct cw_sleeps *sleeps, uint64_t now_ns)
     sleeps->rest -= sleeps->rest > 0;
 }
 
-static void note_spin(struct cw_sleeps *sleeps, int found)
+static void note_spin(struct cw_sleeps *sleeps, bool found)
 {
     if (found) {
         sleeps->next_rest = REST_LEAST;
@@ -76,7 +76,9 @@ static void note_spin(struct cw_sleeps *sleeps, int found)
 
 static bool spin_memory(struct cw_rx *inbox)
 {
-    for (unsigned i = 0; inbox != NULL && i < SPINS; i++) {
+    const unsigned spins = (inbox != NULL && cw_rx_has_ring(inbox)) ? SPINS : 0;
+
+    for (unsigned i = 0; i < spins; i++) {
         if (cw_rx_is_packet(cw_rx_poll(inbox))) {
             return true;
         }

@@ -204,6 +204,12 @@ static inline bool cw_rx_should_notify(const struct cw_rx *rx)
     return rx->most == 0;
 }
 
+/* Whether there is a ring to poll. */
+static inline bool cw_rx_has_ring(const struct cw_rx *rx)
+{
+    return rx->answers != &cw_no_tx;
+}
+
 /* Nothing arrived: prefetches the lines behind the next word, so that their misses overlap with the one on it. */
 static inline void cw_rx_fetch(const struct cw_rx *rx)
 {
