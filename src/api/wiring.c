@@ -44,7 +44,6 @@ static const struct cw_upcalls upcalls = {
     .requested = cw_cm_requested,
     .awaits = cw_wireup_awaits,
     .closed = cw_wireup_closed,
-    .consume_id = CW_PACKET_TAG_EAGER,
     .consume = cw_tag_consume,
     .finish = cw_tag_finish_consumed,
     .receives_ran_out = receives_ran_out,

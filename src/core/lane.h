@@ -44,11 +44,11 @@ static CW_INLINE ucs_status_t cw_lane_send_joined(struct cw_conn *lane, uint8_t 
     return lane->iface->packets->send_joined(lane, id, header, front, front_length, payload, length);
 }
 
-static inline bool cw_lane_hand_over(struct cw_conn *lane, uint8_t id, uint64_t header, const void *payload,
-                                     size_t length)
+static CW_INLINE bool cw_lane_hand_over(struct cw_conn *lane, uint64_t header, const void *payload, size_t length,
+                                        bool may_store)
 {
     return lane->iface->packets->hand_over != NULL &&
-           lane->iface->packets->hand_over(lane, id, header, payload, length);
+           lane->iface->packets->hand_over(lane, header, payload, length, may_store);
 }
 
 static CW_INLINE ucs_status_t cw_lane_send_bcopy(struct cw_conn *lane, uint8_t id, size_t max, cw_pack_fn pack,

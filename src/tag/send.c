@@ -91,6 +91,22 @@ static CW_NOINLINE ucs_status_ptr_t send_request(struct ucp_ep *ep, const void *
     return cw_send_start(request, param->op_attr_mask);
 }
 
+/* Sends without a request: to the worker itself at any length if the receive is posted, else by a short packet. */
+static CW_INLINE bool send_at_once(struct ucp_ep *ep, const void *buffer, size_t length, ucp_tag_t tag, int sync)
+{
+    const bool is_short = cw_likely(!sync) && length < ep->conn->iface->plan->short_end;
+
+    if (cw_lane_hand_over(ep->conn, htole64(tag), buffer, length, is_short)) {
+        return true;
+    }
+    if (!is_short || cw_ep_collects(ep) ||
+        cw_lane_send_short(ep->conn, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length) != UCS_OK) {
+        return false;
+    }
+    cw_ep_sent_alone(ep);
+    return true;
+}
+
 ucs_status_ptr_t cw_tag_send(struct ucp_ep *ep, const void *buffer, size_t count, ucp_tag_t tag,
                              const ucp_request_param_t *param, int sync)
 {
@@ -105,12 +121,7 @@ ucs_status_ptr_t cw_tag_send(struct ucp_ep *ep, const void *buffer, size_t count
                 return NULL;
             }
         }
-        /* a message to the worker itself whose receive is posted is copied within the call at any length */
-        if (cw_credit_has(ep, length) &&
-            ((cw_likely(!sync) && cw_ep_can_send_short(ep, length) &&
-              cw_lane_send_short(ep->conn, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length) == UCS_OK) ||
-             (cw_ep_ready(ep) && cw_lane_hand_over(ep->conn, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length)))) {
-            cw_ep_sent_alone(ep);
+        if (cw_credit_has(ep, length) && cw_ep_ready(ep) && send_at_once(ep, buffer, length, tag, sync)) {
             cw_credit_sent(ep, length);
             cw_count_message(ep->worker, CW_COUNT_TAG_SENT, length);
             return NULL;

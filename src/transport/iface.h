@@ -121,14 +121,11 @@ struct cw_upcalls {
      * machine fell silent, UCS_ERR_IO_ERROR on bytes that break the framing. Everything that arrived before was
      * delivered already. From now on sends return this status. The core calls close_conn() later. */
     void (*closed)(struct cw_conn *conn, ucs_status_t status);
-    /* For interfaces with both ends of a connection, called inside a send: a packet with the id `consume_id`, while
-     * none is queued for this end. The payload is in memory of the sender. True: the core has consumed the packet and
-     * has called no callback of the program; the interface calls `finish` in its next progress, before it delivers any
-     * packet, and the worker must not sleep until then. False: the interface queues the packet. `may_store`: the core
-     * may store a message that no receive matches. NULL: as false. */
-    uint8_t consume_id;
+    /* Called inside `hand_over`, with its arguments, while no packet is queued for this end. The payload is in memory
+     * of the sender. True: the core has consumed the message and has called no callback of the program; the interface
+     * calls `finish` in its next progress, before it delivers any packet, and the worker must not sleep until then. */
     bool (*consume)(struct cw_conn *conn, uint64_t header, const void *payload, size_t length, bool may_store);
-    /* Completes what `consume` has started. Returns the number of packets. */
+    /* Completes what `consume` has started. Returns the number of messages. */
     unsigned (*finish)(void *owner);
     /* The interface ran out of receive buffers, so peers may have had to resend packets. NULL: not counted. */
     void (*receives_ran_out)(void *owner);

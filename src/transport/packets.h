@@ -31,9 +31,10 @@ struct cw_transport_packets {
      * at most max_short. NULL: the caller joins them. */
     ucs_status_t (*send_joined)(struct cw_conn *conn, uint8_t id, uint64_t header, const void *front,
                                 size_t front_length, const void *payload, size_t length);
-    /* As send_short, for a payload of any length, if the peer's core consumes the packet at once (upcall `consume`).
-     * False: nothing was sent. NULL: always false. */
-    bool (*hand_over)(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length);
+    /* Offers an eager tag message of any length to the core of the other end, which may consume it at once (upcall
+     * `consume`). `may_store`: it may store the message if no receive matches. False: nothing was sent. NULL: always
+     * false. For interfaces with both ends of a connection. */
+    bool (*hand_over)(struct cw_conn *conn, uint64_t header, const void *payload, size_t length, bool may_store);
     /* `max`: upper bound of what pack writes, <= max_bcopy or max_whole of the connection. */
     ucs_status_t (*send_bcopy)(struct cw_conn *conn, uint8_t id, size_t max, cw_pack_fn pack, void *arg);
     /* UCS_INPROGRESS: accepted, the payload stays in use until `done`. The caller may reuse the header and the iov

@@ -12,7 +12,7 @@
 #include "os/poll.h"
 #include "transport/self/self_transport.h"
 
-enum { KIB = 1024, LONG = 130, MOST_BLOCKS = 20000, CONSUMED_ID = 254, OTHER_ID = 255 };
+enum { KIB = 1024, LONG = 130, MOST_BLOCKS = 20000, PACKET_ID = 255 };
 
 static struct {
     void *at;
@@ -148,18 +148,23 @@ static bool consume(struct cw_conn *conn, uint64_t header, const void *payload, 
     return consumes;
 }
 
+static bool offer_three(bool may_store)
+{
+    return cw_lane_hand_over(dialled, 5, "abc", 3, may_store);
+}
+
 static unsigned finish(void *owner)
 {
     (void)owner;
     note('f');
     for (; sends_from_finish > 0; sends_from_finish--) {
-        assert_int_equal(cw_lane_send_short(dialled, CONSUMED_ID, 5, "abc", 3), UCS_OK);
+        assert_true(offer_three(true));
     }
     return 1;
 }
 
 static const struct cw_upcalls upcalls = {
-    .consume_id = CONSUMED_ID, .consume = consume, .finish = finish, .packet = packet,
+    .consume = consume, .finish = finish, .packet = packet,
     .accept = accept_it, .opened = opened, .space = nothing, .closed = closed};
 
 static int connect_both(void **state)
@@ -342,18 +347,18 @@ TEST_WITH(joined_packets_find_the_queue_full, connect_both, end)
     assert_int_equal(bytes_wrong, 0);
 }
 
-static void send_three(uint8_t id)
+static void send_three(void)
 {
-    assert_int_equal(cw_lane_send_short(dialled, id, 5, "abc", 3), UCS_OK);
+    assert_int_equal(cw_lane_send_short(dialled, PACKET_ID, 5, "abc", 3), UCS_OK);
 }
 
 TEST_WITH(what_is_consumed_ends_in_progress, connect_both, end)
 {
     assert_int_equal(cw_iface_arm(iface), UCS_OK);
-    send_three(CONSUMED_ID);
+    assert_true(offer_three(true));
     assert_true(stores);
-    assert_true(cw_lane_hand_over(dialled, CONSUMED_ID, 5, "abc", 3));
-    assert_false(stores); /* its sender may wait for a receive */
+    assert_true(offer_three(false));
+    assert_false(stores);
     assert_order("cc");
     assert_int_equal(cw_iface_arm(iface), UCS_ERR_BUSY);
     assert_int_equal(cw_iface_progress(iface), 1);
@@ -363,30 +368,32 @@ TEST_WITH(what_is_consumed_ends_in_progress, connect_both, end)
     assert_order("");
 }
 
-TEST_WITH(what_is_not_consumed_waits, connect_both, end)
+TEST_WITH(what_is_not_consumed_leaves_nothing, connect_both, end)
 {
     consumes = false;
-    send_three(CONSUMED_ID);
+    assert_false(offer_three(true));
     assert_order("c");
-    assert_int_equal(cw_iface_arm(iface), UCS_ERR_BUSY);
-    assert_int_equal(cw_iface_progress(iface), 1);
-    assert_order("p");
-    assert_false(cw_lane_hand_over(dialled, CONSUMED_ID, 5, "abc", 3));
-    assert_order("c");
-    assert_false(cw_lane_hand_over(dialled, OTHER_ID, 5, "abc", 3));
     assert_int_equal(cw_iface_arm(iface), UCS_OK);
     assert_int_equal(cw_iface_progress(iface), 0);
     assert_order("");
 }
 
-/* No packet overtakes another one: what was consumed ends before what was queued behind it, and what is sent behind
- * that is not offered. */
-TEST_WITH(packets_keep_their_order, connect_both, end)
+TEST_WITH(packets_are_not_offered, connect_both, end)
 {
-    send_three(CONSUMED_ID);
-    send_three(OTHER_ID);
-    send_three(CONSUMED_ID);
-    assert_false(cw_lane_hand_over(dialled, CONSUMED_ID, 5, "abc", 3));
+    send_three();
+    assert_int_equal(cw_iface_arm(iface), UCS_ERR_BUSY);
+    assert_int_equal(cw_iface_progress(iface), 1);
+    assert_order("p");
+}
+
+/* No message overtakes another one: what was consumed ends before what was queued behind it, and what is sent behind
+ * that is not offered. */
+TEST_WITH(messages_keep_their_order, connect_both, end)
+{
+    assert_true(offer_three(true));
+    send_three();
+    assert_false(offer_three(true));
+    send_three();
     assert_order("c");
     assert_int_equal(cw_iface_progress(iface), 3);
     assert_order("fpp");
@@ -394,17 +401,16 @@ TEST_WITH(packets_keep_their_order, connect_both, end)
 }
 
 /* They are the next progress' work. */
-TEST_WITH(packets_are_sent_while_others_end, connect_both, end)
+TEST_WITH(messages_are_sent_while_others_end, connect_both, end)
 {
-    send_three(CONSUMED_ID);
+    assert_true(offer_three(true));
     sends_from_finish = 2;
     assert_int_equal(cw_iface_progress(iface), 1);
     assert_order("cfcc");
     assert_int_equal(cw_iface_arm(iface), UCS_ERR_BUSY);
     assert_int_equal(cw_iface_progress(iface), 1);
     assert_order("f");
-    consumes = false;
-    send_three(OTHER_ID);
+    send_three();
     assert_int_equal(cw_iface_progress(iface), 1);
     assert_int_equal(cw_iface_arm(iface), UCS_OK);
     assert_order("p");

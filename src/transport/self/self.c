@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The self transport. Both ends of a connection are in one iface. While the iface's queue is empty the other end may
- * consume a packet within the send (upcall `consume`), so that the payload is copied once. Other packets are queued
- * until progress, and so is the completion of consumed ones: a callback never runs within a send. The queue is bounded:
- * if it is full, a send returns CW_AGAIN, and `space` follows.
+ * consume a message within the call (slot `hand_over`, upcall `consume`), so that the payload is copied once. Packets
+ * are queued until progress, and so is the completion of consumed messages: a callback never runs within a send. The
+ * queue is bounded: if it is full, a send returns CW_AGAIN, and `space` follows.
  *
  * Copies are memory copies within this process. They trust the address, which comes from this process.
  */
@@ -421,19 +421,13 @@ static ucs_status_t self_send_bcopy(struct cw_conn *super, uint8_t id, size_t ma
     return status;
 }
 
-/* Whether the other end may consume a packet at once. */
-static inline bool may_offer(const struct self_conn *conn, const struct self_iface *iface, uint8_t id)
+static bool self_hand_over(struct cw_conn *super, uint64_t header, const void *payload, size_t length, bool may_store)
 {
-    const struct cw_upcalls *upcalls = iface->super.upcalls;
+    const struct self_conn *conn = self_conn_of(super);
+    struct self_iface *iface = iface_of(super);
 
-    return id == upcalls->consume_id && iface->num_queued == 0 && upcalls->consume != NULL && conn->peer != NULL;
-}
-
-/* may_offer must hold. */
-static inline bool offer(const struct self_conn *conn, struct self_iface *iface, uint64_t header, const void *payload,
-                         size_t length, bool may_store)
-{
-    if (!iface->super.upcalls->consume(&conn->peer->super, header, payload, length, may_store)) {
+    if (iface->num_queued > 0 || conn->peer == NULL ||
+        !iface->super.upcalls->consume(&conn->peer->super, header, payload, length, may_store)) {
         return false;
     }
     iface->has_consumed = 1;
@@ -442,16 +436,8 @@ static inline bool offer(const struct self_conn *conn, struct self_iface *iface,
     return true;
 }
 
-static bool self_hand_over(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload, size_t length)
-{
-    const struct self_conn *conn = self_conn_of(super);
-    struct self_iface *iface = iface_of(super);
-
-    return may_offer(conn, iface, id) && offer(conn, iface, header, payload, length, false);
-}
-
-static CW_NOINLINE ucs_status_t queue_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload,
-                                            size_t length)
+static ucs_status_t self_send_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload,
+                                    size_t length)
 {
     struct self_iface *iface = iface_of(super);
     struct event *event = NULL;
@@ -465,20 +451,6 @@ static CW_NOINLINE ucs_status_t queue_short(struct cw_conn *super, uint8_t id, u
     cw_bytes_copy_short(event->data + sizeof(header), payload, length);
     iface->queued_bytes += event->length;
     return UCS_OK;
-}
-
-static CW_NOINLINE ucs_status_t offer_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload,
-                                            size_t length)
-{
-    return offer(self_conn_of(super), iface_of(super), header, payload, length, true) ? UCS_OK :
-           queue_short(super, id, header, payload, length);
-}
-
-static ucs_status_t self_send_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload,
-                                    size_t length)
-{
-    return may_offer(self_conn_of(super), iface_of(super), id) ? offer_short(super, id, header, payload, length) :
-           queue_short(super, id, header, payload, length);
 }
 
 /* How far to move a packet so that its payload begins a cache line; by multiples of 8, so that the front part stays
