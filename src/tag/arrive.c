@@ -179,8 +179,8 @@ static inline void fill_desc(const struct ucp_ep *ep, struct ucp_recv_desc *desc
     desc->in = (struct cw_reassembly){.kind = &message_kind, .total = total};
     desc->request = NULL; /* member by member: clearing the whole struct takes a slow instruction */
     desc->id = id;
-    desc->announced = 0;
-    desc->queued = 0;
+    desc->announced = false;
+    desc->queued = false;
     desc->aborted = 0;
     desc->left = 0;
     desc->revocable = 0;
@@ -202,7 +202,7 @@ static inline struct ucp_recv_desc *make_desc(struct ucp_ep *ep, uint64_t total,
 
 static inline void enqueue(struct ucp_worker *worker, struct ucp_recv_desc *desc, uint64_t tag)
 {
-    desc->queued = 1;
+    desc->queued = true;
     cw_count(worker, CW_COUNT_UNEXPECTED_BYTES, desc->in.total);
     cw_tag_matcher_add_unexpected(&worker->tag->matcher, &desc->match, tag);
 }
@@ -434,7 +434,7 @@ static void consume(struct ucp_ep *ep, struct cw_request *request, ucp_tag_t tag
 }
 
 /* Stores a loopback message that no receive matches. */
-static bool store(struct ucp_ep *ep, ucp_tag_t tag, const void *payload, size_t length)
+static CW_NOINLINE bool store(struct ucp_ep *ep, ucp_tag_t tag, const void *payload, size_t length)
 {
     struct ucp_recv_desc *desc = (ep->worker->trace == NULL) ? make_desc(ep, length, length, 0) : NULL;
 
@@ -452,16 +452,13 @@ static bool store(struct ucp_ep *ep, ucp_tag_t tag, const void *payload, size_t 
     return true;
 }
 
-/* A message that does not match the oldest receive of the array. */
+/* A message that does not match the oldest receive of the array. Receives are posted. */
 static CW_NOINLINE bool consume_other(struct ucp_ep *ep, ucp_tag_t tag, const void *payload, size_t length,
                                       bool may_store)
 {
     struct cw_tag_matcher *matcher = &ep->worker->tag->matcher;
-    struct cw_tag_found found = {.recv = NULL};
+    const struct cw_tag_found found = cw_tag_matcher_find_recv(matcher, tag);
 
-    if (cw_tag_matcher_has_posted(matcher)) {
-        found = cw_tag_matcher_find_recv(matcher, tag);
-    }
     if (found.recv == NULL) {
         return may_store && store(ep, tag, payload, length);
     }
@@ -485,7 +482,10 @@ bool cw_tag_consume(struct cw_conn *conn, uint64_t header, const void *payload, 
         return false;
     }
     if (cw_unlikely(first == NULL)) {
-        return consume_other(ep, tag, payload, length, may_store);
+        if (cw_tag_matcher_has_posted(matcher)) {
+            return consume_other(ep, tag, payload, length, may_store);
+        }
+        return may_store && store(ep, tag, payload, length);
     }
     request = cw_tag_request_of(first->recv);
     if (!can_consume(request, length)) {
@@ -599,9 +599,9 @@ static ucs_status_t keep_announced(struct ucp_ep *ep, uint64_t tag, const struct
         cw_ep_let_go(ep, CW_RETAINED_ONE);
         return UCS_ERR_NO_MEMORY;
     }
-    desc->announced = 1;
+    desc->announced = true;
     desc->address = offer->address;
-    desc->num_keys = offer->num_keys & 7u;
+    desc->num_keys = offer->num_keys;
     cw_bytes_copy_any(desc->data, &offer->keys, keys);
     if (!cw_tag_desc_revocable(ep, desc)) {
         cw_tag_desc_free(ep->worker, desc);

@@ -486,6 +486,8 @@ void cw_tag_matcher_take_found(struct cw_tag_matcher *matcher, const struct cw_t
 {
     if (found->recv->node.position != 0) {
         take_other(matcher, found);
+    } else if (found->posted == matcher->first) { /* often the oldest one of the array */
+        cw_tag_matcher_take_first(matcher);
     } else {
         array_remove(matcher, found->posted);
     }
@@ -607,6 +609,36 @@ size_t cw_tag_matcher_oldest(const struct cw_tag_matcher *matcher, struct cw_tag
 
 /* ---- unexpected messages ---- */
 
+static struct cw_tag_entry *pop_spare(struct cw_tag_matcher *matcher)
+{
+    struct cw_tag_entry *entry = matcher->spare;
+
+    matcher->spare = entry->next;
+    matcher->num_spare--;
+    return entry;
+}
+
+static struct cw_tag_entry *get_entry(struct cw_tag_matcher *matcher)
+{
+    struct cw_tag_entry *entry =
+        (matcher->spare != NULL) ? pop_spare(matcher) : allocate(matcher, 1, sizeof(*entry));
+
+    matcher->num_entries += (entry != NULL);
+    return entry;
+}
+
+/* Keeps at most as many spare entries as are in use. */
+static void put_entry(struct cw_tag_matcher *matcher, struct cw_tag_entry *entry)
+{
+    entry->next = matcher->spare;
+    matcher->spare = entry;
+    matcher->num_spare++;
+    matcher->num_entries--;
+    while (matcher->num_spare > matcher->num_entries) {
+        free(pop_spare(matcher));
+    }
+}
+
 /* Removes from the table, for one mask, the message of the entry to which `link` points. */
 static void leave(struct cw_tag_matcher *matcher, struct cw_tag_entry **link)
 {
@@ -621,7 +653,7 @@ static void leave(struct cw_tag_matcher *matcher, struct cw_tag_entry **link)
     }
     *link = entry->next;
     remove_node(matcher, &entry->node);
-    free(entry);
+    put_entry(matcher, entry);
 }
 
 void cw_tag_matcher_leave(struct cw_tag_matcher *matcher, struct cw_tag_message *message)
@@ -667,7 +699,7 @@ static void enter(struct cw_tag_matcher *matcher, struct cw_tag_mask *mask)
         leave_all(matcher, least_recent(matcher, matcher->indexed));
     }
     for (; link != &matcher->unexpected; link = link->next) {
-        entry = allocate(matcher, 1, sizeof(*entry));
+        entry = get_entry(matcher);
         if (entry == NULL) {
             return;
         }
@@ -684,35 +716,50 @@ static void enter(struct cw_tag_matcher *matcher, struct cw_tag_mask *mask)
     }
 }
 
-/* Few messages are scanned. Once scans with one mask have cost more than the table would, messages are added to it. */
+/* Finds the oldest matching message from `link` on, and counts those before it. */
+static inline struct cw_tag_message *scan(const struct cw_tag_matcher *matcher, const struct cw_list *link,
+                                          uint64_t tag, uint64_t mask, size_t *passed_p)
+{
+    for (; link != &matcher->unexpected; link = link->next) {
+        struct cw_tag_message *message = cw_container_of(link, struct cw_tag_message, order);
+
+        if (cw_tag_matches(message->tag, tag, mask)) {
+            return message;
+        }
+        ++*passed_p;
+    }
+    return NULL;
+}
+
+/* Once scans with a mask have cost more than the table would, messages are added to it. */
+static CW_NOINLINE void count_scanned(struct cw_tag_matcher *matcher, struct cw_tag_mask *mask, size_t passed)
+{
+    mask->scanned += passed;
+    if (mask->scanned >= 2 * (matcher->num_unexpected - mask->entered)) {
+        enter(matcher, mask);
+    }
+}
+
+/* Few messages are scanned. */
 struct cw_tag_message *cw_tag_matcher_find_message(struct cw_tag_matcher *matcher, uint64_t tag, uint64_t mask)
 {
     struct cw_tag_mask *used = (matcher->num_unexpected > CHEAP_SCAN) ? use_mask(matcher, mask) : NULL;
-    struct cw_tag_message *found = NULL;
-    const struct cw_list *link = behind_newest(matcher, used);
     size_t passed = 0;
+    struct cw_tag_message *found;
     const struct cw_tag_node *node;
 
-    if (used != NULL && used->entered > 0) {
+    if (used == NULL) {
+        return scan(matcher, matcher->unexpected.next, tag, mask, &passed);
+    }
+    if (used->entered > 0) {
         node = *find(matcher, tag & mask, matcher->recent | CW_TAG_MESSAGE);
         if (node != NULL) {
             return entry_of(node)->message;
         }
     }
-    for (; link != &matcher->unexpected && found == NULL; link = link->next) {
-        struct cw_tag_message *message = cw_container_of(link, struct cw_tag_message, order);
-
-        if (cw_tag_matches(message->tag, tag, mask)) {
-            found = message;
-        } else {
-            passed++;
-        }
-    }
-    if (used != NULL && passed > CHEAP_SCAN) {
-        used->scanned += passed;
-        if (used->scanned >= 2 * (matcher->num_unexpected - used->entered)) {
-            enter(matcher, used);
-        }
+    found = scan(matcher, behind_newest(matcher, used), tag, mask, &passed);
+    if (passed > CHEAP_SCAN) {
+        count_scanned(matcher, used, passed);
     }
     return found;
 }

@@ -69,7 +69,7 @@ struct cw_tag_message {
 struct cw_tag_entry {
     struct cw_tag_node     node;
     struct cw_tag_message *message;
-    struct cw_tag_entry   *next; /* of the same message */
+    struct cw_tag_entry   *next; /* of the same message, or the next spare one */
 };
 
 /* A mask in use. The messages up to `newest` are in the table for this mask, those after it are scanned. */
@@ -101,6 +101,9 @@ struct cw_tag_matcher {
     size_t               num_keys;
     size_t               cursor;    /* the buckets before this one hold no receives */
     struct cw_list       unexpected; /* all unexpected messages, oldest first */
+    struct cw_tag_entry *spare;     /* entries for reuse */
+    size_t               num_spare;
+    size_t               num_entries; /* in the table */
     struct cw_list       leftover;  /* receives outside the array and the table; oldest first */
     uint64_t             sequence;  /* position of the last receive outside the array */
     uint64_t             clock;     /* orders masks by their last use */
@@ -116,7 +119,7 @@ struct cw_tag_matcher {
 
 _Static_assert(sizeof(struct cw_tag_recv) <= 48, "part of every tag receive request");
 _Static_assert(sizeof(struct cw_tag_message) <= 32, "part of every unexpected message");
-_Static_assert(sizeof(struct cw_tag_matcher) <= 208, "part of every worker, also of one that never uses tags");
+_Static_assert(sizeof(struct cw_tag_matcher) <= 224, "part of every worker, also of one that never uses tags");
 
 /* `seed` should be random, so that a peer cannot choose tags that collide in one bucket. Allocates nothing. */
 void cw_tag_matcher_init(struct cw_tag_matcher *matcher, uint64_t seed);
@@ -188,7 +191,10 @@ static inline struct cw_tag_message *cw_tag_matcher_probe(struct cw_tag_matcher 
     if (matcher->num_unexpected == 0) {
         return NULL;
     }
-    message = cw_tag_matcher_find_message(matcher, tag, mask);
+    message = cw_container_of(matcher->unexpected.next, struct cw_tag_message, order);
+    if (!cw_tag_matches(message->tag, tag, mask)) { /* usually the oldest one matches */
+        message = cw_tag_matcher_find_message(matcher, tag, mask);
+    }
     if (remove && (message != NULL)) {
         cw_tag_matcher_remove_message(matcher, message);
     }

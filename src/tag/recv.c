@@ -208,6 +208,19 @@ static CW_INLINE struct cw_tag_recv *match_of(struct cw_request *request)
     return &state->match;
 }
 
+static CW_NOINLINE ucs_status_ptr_t post_beside(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
+                                                ucp_tag_t mask, const ucp_request_param_t *param)
+{
+    struct cw_request *request;
+
+    if (cw_request_pool_is_empty(&worker->requests)) {
+        return receive(worker, buffer, length, tag, mask, NULL, param);
+    }
+    request = take_fast(worker, buffer, length, param, fast_flags(worker));
+    cw_tag_matcher_queue(&worker->tag->matcher, match_of(request), tag, mask);
+    return cw_request_handle(request);
+}
+
 /* Posts such a receive if messages are queued, or if the array or the request pool has no space. A complete message
  * needs no request. */
 static CW_NOINLINE ucs_status_ptr_t recv_fast_beside(struct ucp_worker *worker, void *buffer, size_t length,
@@ -216,16 +229,13 @@ static CW_NOINLINE ucs_status_ptr_t recv_fast_beside(struct ucp_worker *worker, 
     struct cw_tag_matcher *matcher = &worker->tag->matcher;
     struct cw_tag_message *message = cw_tag_matcher_probe(matcher, tag, mask, false);
     struct ucp_recv_desc *desc;
-    struct cw_request *request;
 
-    if (message == NULL && !cw_request_pool_is_empty(&worker->requests)) {
-        request = take_fast(worker, buffer, length, param, fast_flags(worker));
-        cw_tag_matcher_queue(matcher, match_of(request), tag, mask);
-        return cw_request_handle(request);
+    if (message == NULL) {
+        return post_beside(worker, buffer, length, tag, mask, param);
     }
-    desc = (message == NULL) ? NULL : cw_container_of(message, struct ucp_recv_desc, match);
-    if (desc == NULL || !is_here(desc, length, param)) {
-        return receive(worker, buffer, length, tag, mask, message, param);
+    desc = cw_container_of(message, struct ucp_recv_desc, match);
+    if (!is_here(desc, length, param)) {
+        return cw_tag_recv(worker, buffer, length, tag, mask, param);
     }
     cw_tag_matcher_remove_message(matcher, message);
     cw_tag_dequeued(worker, desc);

@@ -122,20 +122,39 @@ static CW_NOINLINE bool make_space(struct cw_tag_spares *spares, unsigned class)
     return true;
 }
 
-void cw_tag_spares_give(struct cw_tag_spares *spares, struct ucp_recv_desc *desc)
+static inline bool fits(const struct cw_tag_spares *spares, unsigned class)
+{
+    return class != CW_TAG_NO_CLASS && class_size(class) <= spares->most - spares->bytes;
+}
+
+/* There must be space. */
+static inline void push(struct cw_tag_spares *spares, struct ucp_recv_desc *desc)
 {
     const unsigned class = desc->size_class;
 
-    if (class == CW_TAG_NO_CLASS ||
-        (cw_unlikely(class_size(class) > spares->most - spares->bytes) && !make_space(spares, class))) {
-        free(desc);
-        return;
-    }
     desc->next_spare = spares->first[class];
     spares->first[class] = desc;
     spares->count[class]++;
     spares->bytes += class_size(class);
     if (cw_unlikely(spares->bytes > CW_TAG_SPARE_RETAINED && !cw_alarm_is_set(&spares->fade))) {
         set_fade(spares);
+    }
+}
+
+static CW_NOINLINE void give_other(struct cw_tag_spares *spares, struct ucp_recv_desc *desc)
+{
+    if (desc->size_class != CW_TAG_NO_CLASS && make_space(spares, desc->size_class)) {
+        push(spares, desc);
+    } else {
+        free(desc);
+    }
+}
+
+void cw_tag_spares_give(struct cw_tag_spares *spares, struct ucp_recv_desc *desc)
+{
+    if (cw_likely(fits(spares, desc->size_class))) {
+        push(spares, desc);
+    } else {
+        give_other(spares, desc);
     }
 }

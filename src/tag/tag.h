@@ -43,10 +43,12 @@ struct ucp_recv_desc {
         uint64_t address;            /* announced: the sender's address of the message */
         struct cw_iface *lender;     /* is_lent: the packet is returned to this interface */
     };
-    void *packet;                    /* is_lent: the interface's identifier of the packet */
-    uint8_t announced : 1;           /* by rendezvous: no bytes arrived */
-    uint8_t num_keys : 3;            /* 0, or data[] holds a struct cw_offer_keys */
-    uint8_t queued;                  /* in the matcher */
+    union {
+        void *packet;                /* is_lent: the interface's identifier of the packet */
+        uint8_t num_keys;            /* announced: 0, or data[] holds a struct cw_offer_keys */
+    };
+    bool announced;                  /* by rendezvous: no bytes arrived */
+    bool queued;                     /* in the matcher */
     uint8_t aborted : 1;             /* the connection broke before the message was complete */
     uint8_t left : 1;                /* message complete, sender gone; counted in msg->left */
     uint8_t revocable : 1;           /* in tag->revocable; tag/desc.h */
@@ -154,7 +156,7 @@ static inline void cw_tag_dequeued(struct ucp_worker *worker, struct ucp_recv_de
     if (cw_unlikely(desc->revocable)) {
         cw_tag_desc_keep(worker, desc);
     }
-    desc->queued = 0;
+    desc->queued = false;
     cw_count(worker, CW_COUNT_UNEXPECTED_BYTES, -desc->in.total);
 }
 

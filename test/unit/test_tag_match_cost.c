@@ -252,6 +252,30 @@ TEST_WITH(test_clean_up_of_full_queues_leaves_no_memory, set_up, tear_down)
     check();
 }
 
+/* Messages that come and go in any order while others stay hardly ever need an allocation. */
+TEST_WITH(test_entries_of_the_table_are_reused, set_up, tear_down)
+{
+    uint64_t random = 1;
+    unsigned i, j;
+
+    for (i = 0; i < 100; i++) {
+        arrive(i, i);
+    }
+    for (i = 0; i < 5; i++) {
+        assert_null(cw_tag_matcher_probe(&matcher, MANY, EXACT, false));
+    }
+    assert_int_not_equal(matcher.indexed, 0);
+    memory.calls = 0;
+    for (i = 0; i < 1000; i++) {
+        random = random * 6364136223846793005u + 1;
+        j = (unsigned)(random >> 33) % 100;
+        assert_ptr_equal(cw_tag_matcher_probe(&matcher, j, EXACT, true), &messages[j]);
+        arrive(j, j);
+    }
+    check();
+    assert_in_range(memory.calls, 0, 20);
+}
+
 #define HUGE 100000
 
 /* The queues that a program may build up: each operation on them takes as long as on a short one, so this ends at once
