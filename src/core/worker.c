@@ -28,7 +28,7 @@
 #define ROUNDS_PER_IFACES 16u
 _Static_assert(BUSY_ROUNDS_PER_POLL % ROUNDS_PER_IFACES == 0, "one of the latter is one of the former");
 /* While idle rounds are short, one in this many reads the clock. */
-#define ROUNDS_PER_CLOCK  4u
+#define ROUNDS_PER_CLOCK  8u
 /* The interval after which a worker polls its descriptors again: one part in QUIET_SHARE of the time since the last
  * event of a descriptor. While packets arrive on other paths, polling takes at most one part in BUSY_SHARE of its time.
  * LATEST_POLL bounds both: where a system call is slow, a poll before each answer of a device would delay all of them.
@@ -469,11 +469,11 @@ static CW_INLINE unsigned poll_idle(struct ucp_worker *worker)
     struct cw_polling *polling = &worker->polling;
     uint64_t now;
 
+    if (polling->rounds_to_clock > 0) {
+        polling->rounds_to_clock--;
+        return 0;
+    }
     if (cw_likely(!polling->always && worker->num_connecting == 0)) {
-        if (polling->rounds_to_clock > 0) {
-            polling->rounds_to_clock--;
-            return 0;
-        }
         now = cw_clock_ticks();
         polling->rounds_to_clock = (now - polling->clock < CW_CLOCK_TICKS_SHORT / 8) ? ROUNDS_PER_CLOCK - 1 : 0;
         search_others(worker, now);
