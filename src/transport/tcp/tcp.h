@@ -421,7 +421,8 @@ struct cw_tcp_filter {
     struct cw_tcp_conn *conn;
     struct cw_list unread; /* in iface->unread, or alone */
     size_t said;        /* bytes sent that no empty frame has followed yet */
-    size_t seen;        /* `said` at the last check */
+    size_t seen;        /* `said` at the last check, and the bytes that waited to be sent then */
+    size_t followed;    /* by these bytes of empty frames so far */
     const char *why;    /* the reason of an error, as the end of a sentence about the peer; NULL: see errno */
     uint8_t has_unread; /* receive again although the descriptor may not be readable */
 };

@@ -102,27 +102,43 @@ unsigned cw_tcp_filter_progress(struct cw_tcp_iface *iface)
     return events;
 }
 
+/* Whether the bytes before the empty frames, or the longest record, are longer than those frames. */
+static bool needs_empty(const struct cw_tcp_filter *filter)
+{
+    return filter->followed < CW_TCP_RECORD_MAX && filter->followed < filter->seen - filter->followed;
+}
+
+/* While the socket is full, nothing is added: a later check sends the rest of the empty frames, unless other bytes have
+ * followed. */
 bool cw_tcp_filter_check(struct cw_tcp_conn *conn)
 {
     static const uint8_t empty[EMPTY_SIZE] = {[4] = 2}; /* required by peers of release 1.0 */
     struct cw_tcp_filter *filter = conn->filter;
-    const size_t said = filter->said;
-    size_t sent;
 
-    if (said == 0 || conn->broken != UCS_OK) {
+    if (filter->said == 0 || conn->broken != UCS_OK) {
         return false;
     }
-    if (said != filter->seen) {
-        filter->seen = said;
+    if (conn->tx != NULL) {
         return true;
     }
-    for (sent = 0; sent < said && sent < CW_TCP_RECORD_MAX; sent += EMPTY_SIZE) {
-        if (conn->tx != NULL || !cw_tcp_tx_reserve(cw_tcp_iface_of(&conn->super)) ||
+    if (filter->said != filter->seen) {
+        filter->seen = filter->said;
+        filter->followed = 0;
+        return true;
+    }
+    while (needs_empty(filter)) {
+        if (!cw_tcp_tx_reserve(cw_tcp_iface_of(&conn->super)) ||
             cw_tcp_send_frame(conn, CW_TCP_EMPTY, empty, sizeof(empty)) != UCS_OK) {
             return true;
         }
+        filter->followed += sizeof(empty);
+        filter->seen = filter->said;
+        if (conn->tx != NULL) {
+            filter->seen += conn->tx->length - conn->tx->head;
+            return true;
+        }
     }
-    filter->said = filter->seen = 0;
+    filter->said = filter->seen = filter->followed = 0;
     return false;
 }
 
