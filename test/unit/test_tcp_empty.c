@@ -234,14 +234,13 @@ static unsigned fill_buffers(void)
     return sent;
 }
 
-/* A peer that does not read gets none on top of what its system does not take. */
-TEST(test_full_buffer)
+static void fill_and_go_on(int filter)
 {
     unsigned sent, i;
     size_t said;
 
-    configure(&left, CHECKSUM);
-    configure(&right, CHECKSUM);
+    configure(&left, filter);
+    configure(&right, filter);
     left.config.tcp_sndbuf = right.config.tcp_rcvbuf = 4608;
     open_nodes();
     sent = fill_buffers();
@@ -257,6 +256,17 @@ TEST(test_full_buffer)
     assert_int_equal(accepted->last_id, 4);
     assert_int_equal(accepted->closed_status, UCS_INPROGRESS);
     end();
+}
+
+/* A peer that does not read gets none on top of what its system does not take. Once it reads, they end. */
+TEST(test_full_buffer)
+{
+    fill_and_go_on(CHECKSUM);
+}
+
+TEST(test_full_buffer_of_tls)
+{
+    fill_and_go_on(TLS);
 }
 
 int main(void)
