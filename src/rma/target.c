@@ -272,9 +272,7 @@ static void release_get(struct cw_send *send)
 {
     struct cw_request *request = cw_send_request(send);
 
-    if (send->cursor.length > RETAINED_BYTES) {
-        cw_mem_unpin(request->worker->context, send->pin);
-    }
+    cw_mem_unpin(request->worker->context, send->pin); /* empty if the bytes are retained */
     free(send->pin);
     cw_rma_target_end(request->ep);
 }
@@ -365,16 +363,19 @@ static ucs_status_t read_short(struct ucp_ep *ep, const struct get *get, void *t
 static ucs_status_t answer_pieces(struct ucp_ep *ep, const struct get *get, size_t sent)
 {
     const size_t retained = (get->length <= RETAINED_BYTES) ? (size_t)get->length : 0;
-    struct cw_mem_pin *pin = calloc(1, sizeof(*pin) + retained);
+    struct cw_mem_pin *pin = malloc(sizeof(*pin) + retained);
     struct cw_request *request = (pin == NULL) ? NULL : cw_request_get(ep->worker, NULL, CW_REQUEST_SEND);
     ucs_status_t status = UCS_ERR_NO_MEMORY;
     void *from;
 
+    if (request != NULL) {
+        *pin = (struct cw_mem_pin){.memory_type = UCS_MEMORY_TYPE_HOST};
+    }
     if (request != NULL && retained > 0) {
         status = read_short(ep, get, pin + 1);
-        from = pin + 1; /* pin->memory_type stays 0, which is the host's */
+        from = pin + 1;
     } else if (request != NULL) {
-      status = cw_mem_pin(ep->worker->context, get->token, get->address, get->length,
+        status = cw_mem_pin(ep->worker->context, get->token, get->address, get->length,
                           cw_rma_rights(ep, get->token, CW_KEY_READ), ep, pin, &from);
     }
     if (status == UCS_OK) {
