@@ -30,6 +30,7 @@ static ucs_status_t prepare(struct ucp_worker *worker, const struct cw_iface *ex
     unsigned i;
 
     worker->polling.always = 1;
+    worker->polling.rounds_to_clock = 0;
     if (!cw_list_empty(&worker->reap) || !cw_list_empty(&worker->jobs)) {
         return UCS_ERR_BUSY;
     }

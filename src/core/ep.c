@@ -493,7 +493,10 @@ void cw_ep_set_state(struct ucp_ep *ep, enum cw_ep_state state)
     worker->num_waiting -= (unsigned)(ep->state == CW_EP_WAITING);
     ep->state = (uint8_t)state;
     ep->tx = (state == CW_EP_OPEN) ? find_tx(ep) : &cw_no_tx;
-    worker->num_connecting += (unsigned)is_connecting(ep);
+    if (is_connecting(ep)) {
+        worker->num_connecting++;
+        worker->polling.rounds_to_clock = 0;
+    }
     worker->num_waiting += (unsigned)(state == CW_EP_WAITING);
     if (worker->num_waiting == 0) {
         cw_poller_alarm_cancel(worker->poller, &worker->redial);
