@@ -7,6 +7,7 @@
 
 #include <stdalign.h>
 
+#include "rndv/recv.h"
 #include "wire/packet.h"
 
 /* Follows the data of such a message. */
@@ -44,10 +45,11 @@ static uint64_t key_of(const struct ucp_ep *ep, uint64_t id)
     return cw_hash_mix((uintptr_t)ep) + id;
 }
 
-/* An announced message has a key instead of data. */
+/* An announced message has keys instead of data, or nothing. */
 static struct revocable *revocable_of(struct ucp_recv_desc *desc)
 {
-    const uint64_t length = desc->announced ? sizeof(struct cw_remote_key) : desc->in.total;
+    const uint64_t keys = (desc->num_keys > 0) ? sizeof(struct cw_offer_keys) : 0;
+    const uint64_t length = desc->announced ? keys : desc->in.total;
     const uintptr_t end = (uintptr_t)desc->data + length;
 
     return (struct revocable *)((end + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t));

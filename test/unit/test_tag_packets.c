@@ -15,6 +15,8 @@
 #include "core/worker.h"
 #include "msg/credit.h"
 #include "msg/op_ep.h"
+#include "rndv/recv.h"
+#include "tag/desc.h"
 
 enum { LONG = 20000 };
 
@@ -75,6 +77,29 @@ TEST_WITH(test_counts_of_unexpected, set_up, tear_down)
     assert_int_equal(in[47], 3);
     assert_int_equal(values[CW_COUNT_UNEXPECTED_BYTES], 0);
     assert_int_equal(values[CW_COUNT_TAG_RECEIVED], before + 1);
+}
+
+/* The sender of an announced message may cancel it: what the table needs for this lies behind its keys. */
+TEST(test_keys_of_an_announcement)
+{
+    struct ucp_recv_desc *desc = cw_tag_desc_alloc(worker, sizeof(struct cw_offer_keys) + CW_TAG_REVOCABLE);
+    struct ucp_ep self = {.worker = worker};
+    struct cw_offer_keys keys;
+
+    assert_non_null(desc);
+    memset(&keys, 0xab, sizeof(keys));
+    memcpy(desc->data, &keys, sizeof(keys));
+    desc->announced = true;
+    desc->num_keys = 2;
+    desc->id = 5;
+    desc->is_lent = 0;
+    desc->revocable = 0;
+    desc->in.ep = &self;
+    assert_true(cw_tag_desc_revocable(&self, desc));
+    assert_ptr_equal(cw_tag_desc_find(&self, 5), desc);
+    cw_tag_desc_keep(worker, desc);
+    assert_memory_equal(desc->data, &keys, sizeof(keys));
+    cw_tag_desc_free(worker, desc);
 }
 
 /* An announcement of nothing is here as a whole, but its sender waits for the answer. */
