@@ -421,7 +421,7 @@ struct cw_tcp_filter {
     struct cw_tcp_conn *conn;
     struct cw_list unread; /* in iface->unread, or alone */
     size_t said;        /* bytes sent that no empty frame has followed yet */
-    size_t seen;        /* `said` at the last check, and the bytes that waited to be sent then */
+    size_t seen;        /* `said` at the last check without unsent bytes, and what waited after it */
     size_t followed;    /* by these bytes of empty frames so far */
     const char *why;    /* the reason of an error, as the end of a sentence about the peer; NULL: see errno */
     uint8_t has_unread; /* receive again although the descriptor may not be readable */
@@ -453,8 +453,8 @@ void cw_tcp_filter_enter(struct cw_tcp_conn *conn);
 /* From progress, when iface->unread is not empty. */
 unsigned cw_tcp_filter_progress(struct cw_tcp_iface *iface);
 
-/* Checks an open, watched connection with a filter: sends the empty frames if nothing was sent since the last check.
- * True if another check is needed. */
+/* Checks an open, watched connection with a filter: sends empty frames, as many as the socket takes, if nothing else
+ * was sent since the last check. True if another check is needed. */
 bool cw_tcp_filter_check(struct cw_tcp_conn *conn);
 
 /* The protection that a worker demands of every connection. */
