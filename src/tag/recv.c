@@ -221,6 +221,13 @@ static CW_NOINLINE ucs_status_ptr_t post_beside(struct ucp_worker *worker, void 
     return cw_request_handle(request);
 }
 
+/* Receives a queued message by a request. */
+static CW_NOINLINE ucs_status_ptr_t take_beside(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
+                                                struct cw_tag_message *message, const ucp_request_param_t *param)
+{
+    return receive(worker, buffer, length, tag, UINT64_MAX, message, param);
+}
+
 /* Posts such a receive if messages are queued, or if the array or the request pool has no space. A complete message
  * needs no request. */
 static CW_NOINLINE ucs_status_ptr_t recv_fast_beside(struct ucp_worker *worker, void *buffer, size_t length,
@@ -235,7 +242,7 @@ static CW_NOINLINE ucs_status_ptr_t recv_fast_beside(struct ucp_worker *worker, 
     }
     desc = cw_container_of(message, struct ucp_recv_desc, match);
     if (!is_here(desc, length, param)) {
-        return cw_tag_recv(worker, buffer, length, tag, mask, param);
+        return take_beside(worker, buffer, length, tag, message, param);
     }
     cw_tag_matcher_remove_message(matcher, message);
     cw_tag_dequeued(worker, desc);
