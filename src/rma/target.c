@@ -368,7 +368,7 @@ static ucs_status_t answer_pieces(struct ucp_ep *ep, const struct get *get, size
     ucs_status_t status = UCS_ERR_NO_MEMORY;
     void *from;
 
-    if (request != NULL) {
+    if (pin != NULL) {
         *pin = (struct cw_mem_pin){.memory_type = UCS_MEMORY_TYPE_HOST};
     }
     if (request != NULL && retained > 0) {

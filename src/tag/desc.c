@@ -45,12 +45,18 @@ static uint64_t key_of(const struct ucp_ep *ep, uint64_t id)
     return cw_hash_mix((uintptr_t)ep) + id;
 }
 
-/* An announced message has keys instead of data, or nothing. */
+/* The bytes in desc->data. */
+static uint64_t length_of(const struct ucp_recv_desc *desc)
+{
+    if (!desc->announced) {
+        return desc->in.total;
+    }
+    return (desc->num_keys > 0) ? sizeof(struct cw_offer_keys) : 0;
+}
+
 static struct revocable *revocable_of(struct ucp_recv_desc *desc)
 {
-    const uint64_t keys = (desc->num_keys > 0) ? sizeof(struct cw_offer_keys) : 0;
-    const uint64_t length = desc->announced ? keys : desc->in.total;
-    const uintptr_t end = (uintptr_t)desc->data + length;
+    const uintptr_t end = (uintptr_t)desc->data + length_of(desc);
 
     return (struct revocable *)((end + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t));
 }

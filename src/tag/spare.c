@@ -98,6 +98,11 @@ static size_t class_bytes(const struct cw_tag_spares *spares, unsigned class)
     return spares->count[class] * class_size(class);
 }
 
+static inline bool fits(const struct cw_tag_spares *spares, unsigned class)
+{
+    return class != CW_TAG_NO_CLASS && class_size(class) <= spares->most - spares->bytes;
+}
+
 /* Frees spares of the class that has the most bytes until one more of `class` fits, so that the messages of an earlier
  * burst do not occupy the whole cache. False: that class is `class`, or none would fit. */
 static CW_NOINLINE bool make_space(struct cw_tag_spares *spares, unsigned class)
@@ -107,7 +112,7 @@ static CW_NOINLINE bool make_space(struct cw_tag_spares *spares, unsigned class)
     if (class_size(class) > spares->most) {
         return false;
     }
-    while (class_size(class) > spares->most - spares->bytes) {
+    while (!fits(spares, class)) {
         largest = class;
         for (i = 0; i < CW_TAG_CLASSES; i++) {
             if (class_bytes(spares, i) > class_bytes(spares, largest)) {
@@ -120,11 +125,6 @@ static CW_NOINLINE bool make_space(struct cw_tag_spares *spares, unsigned class)
         free(pop(spares, largest));
     }
     return true;
-}
-
-static inline bool fits(const struct cw_tag_spares *spares, unsigned class)
-{
-    return class != CW_TAG_NO_CLASS && class_size(class) <= spares->most - spares->bytes;
 }
 
 /* There must be space. */
