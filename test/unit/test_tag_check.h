@@ -46,7 +46,7 @@ static inline size_t cw_tag_matcher_memory(const struct cw_tag_matcher *matcher)
     for (i = 0; i < matcher->num_masks; i++) {
         total += matcher->masks[i].entered * sizeof(struct cw_tag_entry);
     }
-    return total;
+    return total + matcher->num_spare * sizeof(struct cw_tag_entry);
 }
 
 struct found {
@@ -158,6 +158,23 @@ static inline const char *check_masks(const struct cw_tag_matcher *matcher, cons
     return (__builtin_popcountll(matcher->indexed) > CW_TAG_MAX_INDEXED) ? "too many masks have messages" : NULL;
 }
 
+static inline const char *check_entries(const struct cw_tag_matcher *matcher, const struct found *found)
+{
+    const struct cw_tag_entry *entry;
+    size_t entered = 0, spare = 0, i;
+
+    for (i = 0; i < CW_TAG_MAX_MASKS; i++) {
+        entered += found->entered[i];
+    }
+    for (entry = matcher->spare; entry != NULL && spare <= matcher->num_spare; entry = entry->next) {
+        spare++;
+    }
+    if (entered != matcher->num_entries || spare != matcher->num_spare) {
+        return "the entries are counted wrong";
+    }
+    return (spare > entered) ? "more entries are spare than in use" : NULL;
+}
+
 /* For each mask the oldest messages are in the table, up to the newest that is. */
 static inline const char *check_messages(const struct cw_tag_matcher *matcher)
 {
@@ -239,6 +256,7 @@ static inline const char *cw_tag_matcher_check(const struct cw_tag_matcher *matc
         in_table += found.posted[i];
     }
     wrong = (wrong != NULL) ? wrong : check_masks(matcher, &found);
+    wrong = (wrong != NULL) ? wrong : check_entries(matcher, &found);
     wrong = (wrong != NULL) ? wrong : check_messages(matcher);
     return (wrong != NULL) ? wrong : check_posted(matcher, in_table);
 }
