@@ -27,8 +27,11 @@
 #define TAKES_PER_ROUND   15u /* and the first one */
 #define ROUNDS_PER_IFACES 16u
 _Static_assert(BUSY_ROUNDS_PER_POLL % ROUNDS_PER_IFACES == 0, "one of the latter is one of the former");
-/* While idle rounds are short, one in this many reads the clock. */
+/* While idle rounds are short, one in this many reads the clock. SHORT_ROUND bounds them so that the time between two
+ * readings does not look as if another thread had the processor. */
 #define ROUNDS_PER_CLOCK  8u
+#define OTHERS_RAN        (CW_CLOCK_TICKS_SHORT / 2)
+#define SHORT_ROUND       (OTHERS_RAN / ROUNDS_PER_CLOCK)
 /* The interval after which a worker polls its descriptors again: one part in QUIET_SHARE of the time since the last
  * event of a descriptor. While packets arrive on other paths, polling takes at most one part in BUSY_SHARE of its time.
  * LATEST_POLL bounds both: where a system call is slow, a poll before each answer of a device would delay all of them.
@@ -426,7 +429,7 @@ static CW_INLINE void search_others(struct ucp_worker *worker, uint64_t ticks)
     if (busy != worker->yield_policy.busy_rounds) {
         worker->yield_policy.busy_rounds = busy;
         worker->yield_policy.idle_since = ticks;
-    } else if (cw_unlikely(ticks - worker->polling.clock > CW_CLOCK_TICKS_SHORT / 2 ||
+    } else if (cw_unlikely(ticks - worker->polling.clock > OTHERS_RAN ||
                            worker->yield_policy.yields > 0)) {
         cw_worker_try_yield(worker, ticks);
     }
@@ -475,7 +478,7 @@ static CW_INLINE unsigned poll_idle(struct ucp_worker *worker)
     }
     if (cw_likely(!polling->always && worker->num_connecting == 0)) {
         now = cw_clock_ticks();
-        polling->rounds_to_clock = (now - polling->clock < CW_CLOCK_TICKS_SHORT / 8) ? ROUNDS_PER_CLOCK - 1 : 0;
+        polling->rounds_to_clock = (now - polling->clock < SHORT_ROUND) ? ROUNDS_PER_CLOCK - 1 : 0;
         search_others(worker, now);
         polling->clock = now;
         return is_poll_due(polling, now) ? poll_and_pace(worker, now, 0) : 0;
