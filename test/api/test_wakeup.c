@@ -539,8 +539,8 @@ static double sleep_armed(struct cw_pair *pair, int idle_ms)
     return cpu_s;
 }
 
-/* An armed worker to which nothing happens costs nothing, whatever it is connected to. A
- * hypervisor that stops the process between two instructions adds to its CPU time, so one of three tries counts. */
+/* An armed worker to which nothing happens costs nothing, whatever it is connected to. A hypervisor that stops the
+ * process between two instructions adds to its CPU time, so one of three tries counts. */
 API_TEST(test_wak21_idle_costs_nothing)
 {
     enum { IDLE_MS = 2000, TRIES = 3 };

@@ -102,7 +102,7 @@ unsigned cw_tcp_filter_progress(struct cw_tcp_iface *iface)
     return events;
 }
 
-/* Whether the bytes before the empty frames, or the longest record, are longer than those frames. */
+/* Whether the empty frames are still shorter than the bytes before them, and than the longest record. */
 static bool needs_empty(const struct cw_tcp_filter *filter)
 {
     return filter->followed < CW_TCP_RECORD_MAX && filter->followed < filter->seen - filter->followed;
