@@ -14,9 +14,8 @@
 #include "rndv/recv.h"
 #include "rndv/send.h"
 
-#define SHORT_BYTES 256u         /* largest answer sent by a short send */
-#define RETAINED_BYTES  (64u << 10) /* answers of up to this length that have to wait are copied and hold no pin: the
-                                       initiator may have all bytes before the transport releases them here */
+#define SHORT_BYTES  256u        /* largest answer sent by a short send */
+#define SHORT_ANSWER (64u << 10) /* largest answer of several packets in the handler, or copied before it waits */
 
 /* The datatype of contiguous memory of any type. */
 static ucp_datatype_t datatype_of(const struct cw_dt_device *device)
@@ -232,7 +231,7 @@ static bool fits_now(const struct ucp_ep *ep, const struct get *get)
     const uint64_t max = ep->conn->iface->limits.max_bcopy - sizeof(struct cw_wire_rndv_data);
 
     return cw_ep_ready(ep) && get->length <= get->piece && get->length < ep->conn->iface->plan->zcopy_min &&
-           get->length <= (max > RETAINED_BYTES ? max : RETAINED_BYTES);
+           get->length <= (max > SHORT_ANSWER ? max : SHORT_ANSWER);
 }
 
 /* CW_AGAIN: the transport accepted only *sent_p bytes. Other errors: the get is refused. */
@@ -272,7 +271,7 @@ static void release_get(struct cw_send *send)
 {
     struct cw_request *request = cw_send_request(send);
 
-    cw_mem_unpin(request->worker->context, send->pin); /* empty if the bytes are retained */
+    cw_mem_unpin(request->worker->context, send->pin); /* empty if the bytes were copied */
     free(send->pin);
     cw_rma_target_end(request->ep);
 }
@@ -342,50 +341,60 @@ static void start_sending(struct ucp_ep *ep, struct cw_request *request, struct 
     cw_ep_reap_later(ep); /* which sends from the queue, outside of upcalls */
 }
 
-/* Reads the bytes of a short answer from memory of any type. */
-static ucs_status_t read_short(struct ucp_ep *ep, const struct get *get, void *to)
+/* Further lanes hold the bytes until the peer confirms them. Its program may have the answer before, and the program
+ * here may then unmap the memory. */
+static bool must_copy(const struct ucp_ep *ep, const struct get *get, const struct cw_mem_pin *pin)
 {
-    struct ucp_context *context = ep->worker->context;
-    struct cw_mem_pin pin;
-    ucs_status_t status;
-    void *from;
+    return get->length <= SHORT_ANSWER && (ep->lanes != NULL || pin->memory_type != UCS_MEMORY_TYPE_HOST);
+}
 
-    status = cw_mem_pin(context, get->token, get->address, get->length, cw_rma_rights(ep, get->token, CW_KEY_READ), ep,
-                        &pin, &from);
-    if (status == UCS_OK) {
-        status = cw_mem_copy(to, UCS_MEMORY_TYPE_HOST, from, pin.memory_type, (size_t)get->length);
-        cw_mem_unpin(context, &pin);
+/* Replaces the pin by an empty one, followed by a copy of the memory. */
+static ucs_status_t copy_answer(struct ucp_context *context, size_t length, struct cw_mem_pin **pin_p, void **from_p)
+{
+    struct cw_mem_pin *copy = malloc(sizeof(*copy) + length);
+    ucs_status_t status;
+
+    if (copy == NULL) {
+        return UCS_ERR_NO_MEMORY;
     }
-    return status;
+    *copy = (struct cw_mem_pin){.memory_type = UCS_MEMORY_TYPE_HOST};
+    status = cw_mem_copy(copy + 1, UCS_MEMORY_TYPE_HOST, *from_p, (*pin_p)->memory_type, length);
+    if (status != UCS_OK) {
+        free(copy);
+        return status;
+    }
+    cw_mem_unpin(context, *pin_p);
+    free(*pin_p);
+    *pin_p = copy;
+    *from_p = copy + 1;
+    return UCS_OK;
 }
 
 /* Called after cw_rma_target_begin has counted the answer. */
 static ucs_status_t answer_pieces(struct ucp_ep *ep, const struct get *get, size_t sent)
 {
-    const size_t retained = (get->length <= RETAINED_BYTES) ? (size_t)get->length : 0;
-    struct cw_mem_pin *pin = malloc(sizeof(*pin) + retained);
+    struct ucp_context *context = ep->worker->context;
+    struct cw_mem_pin *pin = calloc(1, sizeof(*pin));
     struct cw_request *request = (pin == NULL) ? NULL : cw_request_get(ep->worker, NULL, CW_REQUEST_SEND);
     ucs_status_t status = UCS_ERR_NO_MEMORY;
     void *from;
 
-    if (pin != NULL) {
-        *pin = (struct cw_mem_pin){.memory_type = UCS_MEMORY_TYPE_HOST};
+    if (request == NULL) {
+        free(pin);
+        return status;
     }
-    if (request != NULL && retained > 0) {
-        status = read_short(ep, get, pin + 1);
-        from = pin + 1;
-    } else if (request != NULL) {
-        status = cw_mem_pin(ep->worker->context, get->token, get->address, get->length,
-                          cw_rma_rights(ep, get->token, CW_KEY_READ), ep, pin, &from);
+    status = cw_mem_pin(context, get->token, get->address, get->length, cw_rma_rights(ep, get->token, CW_KEY_READ), ep,
+                        pin, &from);
+    if (status == UCS_OK && must_copy(ep, get, pin)) {
+        status = copy_answer(context, (size_t)get->length, &pin, &from);
     }
     if (status == UCS_OK) {
         start_sending(ep, request, pin, from, get, sent);
         return UCS_OK;
     }
-    if (request != NULL) {
-        cw_request_put(request);
-    }
+    cw_mem_unpin(context, pin);
     free(pin);
+    cw_request_put(request);
     return status;
 }
 
