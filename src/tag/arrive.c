@@ -646,12 +646,13 @@ ucs_status_t cw_tag_on_rts(struct ucp_ep *ep, const void *data, size_t length)
     return UCS_OK;
 }
 
-/* Limit of the descriptor cache: the unexpected messages of one peer's window. */
+/* Limit of the descriptor cache: the unexpected messages of one peer's window. A descriptor may have twice the capacity
+ * that its message needs. */
 static size_t most_spare(const struct ucp_worker *worker)
 {
     const size_t bound = worker->context->config->peer_memory;
 
-    return (bound < CW_CREDIT_WINDOW) ? bound : CW_CREDIT_WINDOW;
+    return (bound < 2 * CW_CREDIT_WINDOW) ? bound : 2 * CW_CREDIT_WINDOW;
 }
 
 void cw_tag_init(struct ucp_worker *worker)

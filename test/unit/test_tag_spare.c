@@ -67,12 +67,12 @@ TEST_WITH(test_a_class_has_room_for_what_it_takes, set_up, tear_down)
     for (space = CW_TAG_SMALL + 1; space <= 128; space++) {
         assert_int_equal(cw_tag_class(space), 1);
     }
-    for (space = 129; space <= UINT64_C(128) << 10; space++) {
+    for (space = 129; space <= UINT64_C(512) << 10; space++) {
         assert_true(space <= UINT64_C(64) << cw_tag_class(space));
         assert_true(space > UINT64_C(32) << cw_tag_class(space));
         assert_true(cw_tag_class(space) < CW_TAG_NO_CLASS);
     }
-    assert_int_equal(cw_tag_class((UINT64_C(128) << 10) + 1), CW_TAG_NO_CLASS);
+    assert_int_equal(cw_tag_class((UINT64_C(512) << 10) + 1), CW_TAG_NO_CLASS);
     assert_int_equal(cw_tag_class(UINT64_MAX), CW_TAG_NO_CLASS);
     assert_null(cw_tag_spares_take(&spares, UINT64_MAX));
 }
@@ -102,7 +102,7 @@ TEST_WITH(test_no_more_are_kept_than_the_bound, set_up, tear_down)
     give(MANY);
     assert_true(spares.bytes <= MOST);
     assert_true(spares.bytes > MOST / 2);
-    take(1, (UINT64_C(128) << 10) + 1); /* of no class: freed */
+    take(1, (UINT64_C(512) << 10) + 1); /* of no class: freed */
     give(1);
     assert_true(spares.bytes <= MOST);
 }
