@@ -651,6 +651,7 @@ struct cw_protocol_input cw_worker_protocol_input(const struct ucp_worker *worke
                                .max_registered = iface->limits.max_registered,
                                .max_placed = iface->limits.max_placed,
                                .memory = cw_iface_copies(iface),
+                               .copies_break_even = iface->limits.copies_break_even,
                                .in_process = iface->transport->device_class == CW_DEVICE_SELF,
                                .latency_ns = iface->limits.latency_ns,
                                .bandwidth_bps = iface->limits.bandwidth_bps,

@@ -106,17 +106,22 @@ static void read_line(const char *path, char *line, size_t size)
 }
 
 #if defined(__x86_64__)
+static void read_vendor(char vendor[12])
+{
+    unsigned eax, ebx, ecx, edx;
+
+    __cpuid(0, eax, ebx, ecx, edx);
+    memcpy(vendor, &ebx, 4);
+    memcpy(vendor + 4, &edx, 4);
+    memcpy(vendor + 8, &ecx, 4);
+}
+
 static void name_cpu(struct cw_machine *machine)
 {
     unsigned eax, ebx, ecx, edx, family, model;
     char vendor[12];
 
-    if (!__get_cpuid(0, &eax, &ebx, &ecx, &edx)) {
-        return;
-    }
-    memcpy(vendor, &ebx, 4);
-    memcpy(vendor + 4, &edx, 4);
-    memcpy(vendor + 8, &ecx, 4);
+    read_vendor(vendor);
     if (__get_cpuid(1, &eax, &ebx, &ecx, &edx)) {
         family = (eax >> 8) & 0xf;
         model = (eax >> 4) & 0xf;
@@ -148,4 +153,23 @@ void cw_machine_read(struct cw_machine *machine)
     if (machine->product[0] == '\0') {
         (void)snprintf(machine->product, sizeof(machine->product), CW_MACHINE_UNKNOWN);
     }
+}
+
+/* A hypervisor emulates cpuid, which takes microseconds. */
+bool cw_machine_is_amd(void)
+{
+#if defined(__x86_64__)
+    static enum { UNKNOWN, NO, YES } is_amd;
+    int known = __atomic_load_n(&is_amd, __ATOMIC_RELAXED);
+    char vendor[12];
+
+    if (known == UNKNOWN) {
+        read_vendor(vendor);
+        known = (memcmp(vendor, "AuthenticAMD", sizeof(vendor)) == 0) ? YES : NO;
+        __atomic_store_n(&is_amd, known, __ATOMIC_RELAXED);
+    }
+    return known == YES;
+#else
+    return false;
+#endif
 }

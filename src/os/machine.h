@@ -5,6 +5,7 @@
 #ifndef CW_OS_MACHINE_H
 #define CW_OS_MACHINE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define CW_MACHINE_UNKNOWN "unknown"
@@ -17,6 +18,9 @@ struct cw_machine {
 
 /* Each name is CW_MACHINE_UNKNOWN if it cannot be determined. Reads files. */
 void cw_machine_read(struct cw_machine *machine);
+
+/* Whether the processor is of the x86 vendor AMD. Any thread. */
+bool cw_machine_is_amd(void);
 
 /* The names of a processor by its identification, `vendor` in 12 letters (x86). Pure. */
 void cw_machine_name_x86(const char *vendor, unsigned family, unsigned model, struct cw_machine *machine);

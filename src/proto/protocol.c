@@ -6,28 +6,19 @@
 
 #include "base/bytes.h"
 
-/* A rendezvous costs a round trip and some bookkeeping, and saves a copy on each side. Within a process there is no
- * round trip, and two copies of more than this leave the first cache. */
-#define RNDV_AUTO_SELF   ((16u << 10) + 1)
-#define RNDV_AUTO_MEMORY (64u << 10)
-#define RNDV_AUTO_LATE   (320u << 10) /* for lists, which only the sender copies */
-#define RNDV_AUTO_OTHER  (256u << 10)
+/* A rendezvous costs a round trip and some bookkeeping, and saves a copy on each side. */
+#define RNDV_AUTO_LATE    (320u << 10) /* for lists, which only the sender copies */
+#define RNDV_AUTO_PACKETS (256u << 10)
 
 /* A round trip and two copies of fewer bytes cost less than a system call that copies them between processes. */
 #define RNDV_COPY_LEAST (8u << 10)
 
-static size_t rndv_auto(const struct cw_protocol_input *input)
-{
-    if (input->in_process) {
-        return RNDV_AUTO_SELF;
-    }
-    return input->memory ? RNDV_AUTO_MEMORY : RNDV_AUTO_OTHER;
-}
-
 void cw_protocol_choose(const struct cw_protocol_input *input, struct cw_protocol_plan *plan)
 {
+    const size_t auto_min = input->memory ? input->copies_break_even : RNDV_AUTO_PACKETS;
+
     plan->rndv_forced = input->rndv_thresh != CW_PLAN_AUTO;
-    plan->rndv_min = plan->rndv_forced ? input->rndv_thresh : rndv_auto(input);
+    plan->rndv_min = plan->rndv_forced ? input->rndv_thresh : auto_min;
     plan->rndv_min = (plan->rndv_min == 0) ? 1 : plan->rndv_min; /* an empty message has no bytes to fetch */
     plan->rndv_fast_min =
      plan->rndv_forced || input->rndv_fast_thresh == CW_PLAN_AUTO ? plan->rndv_min : input->rndv_fast_thresh;

@@ -63,6 +63,8 @@ struct cw_limits {
     size_t max_zcopy;       /* header and payload of send_zcopy together; 0: no send_zcopy */
     size_t zcopy_break_even; /* from this length send_zcopy costs less than a copy; a message that exceeds one copied
                              * packet uses it earlier (proto/protocol.c) */
+    size_t copies_break_even; /* from this length a copy between the processes (transport/copies.h) costs less than
+                               * packets */
     size_t max_registered;  /* header and payload of send_registered together; 0: no send_registered */
     unsigned max_iov;       /* entries of send_zcopy and send_placed */
     size_t max_placed;      /* payload of send_placed; 0: no send_placed */

@@ -177,6 +177,28 @@ TEST(the_device_reads_memory_with_a_handle)
     assert_string_equal(name_of(&ask, 4000), "eager copy");
 }
 
+TEST(the_transport_says_what_the_kernel_copies)
+{
+    struct cw_protocol_input input = {.max_bcopy = 65536,
+                                   .memory = 1,
+                                   .copies_break_even = 5000,
+                                   .rndv_thresh = CW_PLAN_AUTO,
+                                   .rndv_fast_thresh = CW_PLAN_AUTO,
+                                   .zcopy_thresh = CW_PLAN_AUTO};
+    struct cw_protocol_plan plan;
+
+    cw_protocol_choose(&input, &plan);
+    assert_int_equal(plan.rndv_min, 5000);
+    assert_int_equal(plan.rndv_fast_min, 5000);
+    input.rndv_thresh = 700; /* the setting is obeyed */
+    cw_protocol_choose(&input, &plan);
+    assert_int_equal(plan.rndv_min, 700);
+    input.rndv_thresh = CW_PLAN_AUTO;
+    input.memory = 0;
+    cw_protocol_choose(&input, &plan);
+    assert_true(plan.rndv_min > 65536);
+}
+
 TEST(the_transport_says_what_is_worth_no_copy)
 {
     struct cw_protocol_input input = {.max_bcopy = 65536,

@@ -24,6 +24,7 @@
 #define MAX_BCOPY       (32u << 10)
 #define MAX_SHORT       (MAX_BCOPY - (uint32_t)sizeof(uint64_t))
 #define MAX_WHOLE       (384u << 10)
+#define COPIES_BREAK_EVEN ((16u << 10) + 1) /* there is no round trip; two copies of more leave the first cache */
 
 /* Events lie one after the other in blocks. Payloads begin cache lines: longer ones are copied faster there, in and
  * out. A block that is read is cached for reuse: libc would return the memory of long ones to the system, and each new
@@ -106,6 +107,7 @@ static ucs_status_t self_open(const struct cw_iface_params *params, struct cw_if
     *iface = (struct self_iface){
         .super.limits = {.max_short = MAX_SHORT,
                      .max_bcopy = MAX_BCOPY,
+                     .copies_break_even = COPIES_BREAK_EVEN,
                      .latency_ns = 20,
                      .bandwidth_bps = 10e9,
                      .overhead_ns = 20}};
