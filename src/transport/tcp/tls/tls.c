@@ -554,8 +554,9 @@ ssize_t cw_tls_read(struct cw_tls *tls, void *data, size_t length)
         return (ssize_t)done;
     }
     ret = outcome(tls, 0);
-    if (tls->out.begin < tls->out.end) {
-        (void)flush_out(tls); /* answers to the peer, or an alert; the rest is sent with the next bytes */
+    if (tls->out.begin < tls->out.end && tls->out_data == 0) {
+        (void)flush_out(tls); /* answers to the peer, or an alert; the rest is sent with the next bytes. Bytes of the
+                               * caller leave when it repeats its write, so that it learns of the last one. */
     }
     return ret;
 }
