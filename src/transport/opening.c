@@ -2,6 +2,7 @@
 /*
  * Devices and interfaces of any transport (transport/transport.h).
  */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,6 +42,7 @@ ucs_status_t cw_iface_open(const struct cw_transport *transport, const struct cw
         (*iface_p)->owner = params->owner;
     }
     if (status == UCS_OK) {
+        assert(transport->copies == NULL || (*iface_p)->limits.copies_break_even > 0);
         (*iface_p)->name = transport->name;
         (*iface_p)->packets = transport->packets;
         (*iface_p)->worker_uid = params->worker_uid;

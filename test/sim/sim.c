@@ -77,6 +77,7 @@ static ucs_status_t open_as(const struct cw_transport *transport, const struct c
                                 .max_bcopy = network->knobs.max_bcopy,
                                 .max_zcopy = network->knobs.max_zcopy,
                                 .zcopy_break_even = 16u << 10,
+                                .copies_break_even = 64u << 10,
                                 .max_iov = network->knobs.max_iov,
                                 .max_placed = network->knobs.max_placed,
                                 .latency_ns = (double)network->knobs.delay_min_ns,
