@@ -240,6 +240,7 @@ ucs_status_t cw_send_init(struct cw_request *request, struct ucp_ep *ep, const s
     send->has_mem = 0;
     send->holds_mem = 0;
     send->accepts_bounce = 0;
+    send->one_lane = 0;
     send->completion.done = zcopy_done;
     cw_list_init(&send->rndv.job.link);
     if (cw_unlikely((attr_mask & WITH_HANDLE) == UCP_OP_ATTR_FIELD_MEMH) && param->memh != NULL &&

@@ -106,6 +106,8 @@ struct cw_send {
     uint8_t cancelling : 1;          /* the receiver is, or will be, asked to return it */
     uint8_t cancelled : 1;           /* the receiver returned it */
     uint8_t landed    : 1;           /* loopback message: its first packet arrived */
+    uint8_t one_lane  : 1;           /* only the message lane carries the data: it releases the memory before the peer
+                                      * can know that it has all of them */
     union {
         uint64_t receive_id;         /* rendezvous: id from READY */
         struct cw_access *access;    /* put by the device; message with on_device */

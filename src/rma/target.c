@@ -14,8 +14,8 @@
 #include "rndv/recv.h"
 #include "rndv/send.h"
 
-#define SHORT_BYTES  256u        /* largest answer sent by a short send */
-#define SHORT_ANSWER (64u << 10) /* largest answer of several packets in the handler, or copied before it waits */
+#define SHORT_BYTES 256u        /* largest answer sent by a short send */
+#define ONE_LANE    (64u << 10) /* largest answer that uses no further lanes, and that the handler sends if it can */
 
 /* The datatype of contiguous memory of any type. */
 static ucp_datatype_t datatype_of(const struct cw_dt_device *device)
@@ -231,7 +231,7 @@ static bool fits_now(const struct ucp_ep *ep, const struct get *get)
     const uint64_t max = ep->conn->iface->limits.max_bcopy - sizeof(struct cw_wire_rndv_data);
 
     return cw_ep_ready(ep) && get->length <= get->piece && get->length < ep->conn->iface->plan->zcopy_min &&
-           get->length <= (max > SHORT_ANSWER ? max : SHORT_ANSWER);
+           get->length <= (max > ONE_LANE ? max : ONE_LANE);
 }
 
 /* CW_AGAIN: the transport accepted only *sent_p bytes. Other errors: the get is refused. */
@@ -327,6 +327,7 @@ static void start_sending(struct ucp_ep *ep, struct cw_request *request, struct 
     send->pin = pin;
     send->receive_id = get->receive_id;
     send->rndv.piece = get->piece;
+    send->one_lane = get->length <= ONE_LANE;
     if (cw_unlikely(get->accepts) && may_announce(ep, send, get) &&
         cw_idmap_add(&ep->worker->ids, request, &send->id) == UCS_OK) {
         send->kind = &get_named_kind;
@@ -341,15 +342,9 @@ static void start_sending(struct ucp_ep *ep, struct cw_request *request, struct 
     cw_ep_reap_later(ep); /* which sends from the queue, outside of upcalls */
 }
 
-/* Further lanes hold the bytes until the peer confirms them. Its program may have the answer before, and the program
- * here may then unmap the memory. */
-static bool must_copy(const struct ucp_ep *ep, const struct get *get, const struct cw_mem_pin *pin)
-{
-    return get->length <= SHORT_ANSWER && (ep->lanes != NULL || pin->memory_type != UCS_MEMORY_TYPE_HOST);
-}
-
-/* Replaces the pin by an empty one, followed by a copy of the memory. */
-static ucs_status_t copy_answer(struct ucp_context *context, size_t length, struct cw_mem_pin **pin_p, void **from_p)
+/* Replaces the pin by an empty one, followed by a copy of the memory, from which the CPU packs the packets. */
+static ucs_status_t copy_from_device(struct ucp_context *context, size_t length, struct cw_mem_pin **pin_p,
+                                     void **from_p)
 {
     struct cw_mem_pin *copy = malloc(sizeof(*copy) + length);
     ucs_status_t status;
@@ -385,8 +380,8 @@ static ucs_status_t answer_pieces(struct ucp_ep *ep, const struct get *get, size
     }
     status = cw_mem_pin(context, get->token, get->address, get->length, cw_rma_rights(ep, get->token, CW_KEY_READ), ep,
                         pin, &from);
-    if (status == UCS_OK && must_copy(ep, get, pin)) {
-        status = copy_answer(context, (size_t)get->length, &pin, &from);
+    if (status == UCS_OK && get->length <= ONE_LANE && pin->memory_type != UCS_MEMORY_TYPE_HOST) {
+        status = copy_from_device(context, (size_t)get->length, &pin, &from);
     }
     if (status == UCS_OK) {
         start_sending(ep, request, pin, from, get, sent);

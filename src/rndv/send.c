@@ -128,6 +128,10 @@ static ucs_status_t send_piece_placed(struct cw_request *request)
     struct cw_conn *lane;
     size_t piece;
 
+    if (send->one_lane) {
+        return cw_send_memory_on(request, ep->conn, CW_PACKET_RNDV_DATA, &header, sizeof(header),
+                                 cw_smaller(ep->conn->iface->limits.max_placed, send->rndv.piece), CW_SEND_PLACED);
+    }
     lane = cw_lanes_choose(ep, send->cursor.length - send->cursor.offset,
                            one_sided ? cw_lanes_for_rma(ep->worker) : cw_lanes_for_rndv(ep->worker), &piece);
     return (lane == NULL) ? CW_BLOCKED

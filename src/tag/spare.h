@@ -15,7 +15,7 @@
 #include "os/poll.h"
 
 #define CW_TAG_SMALL     48u /* capacity of class 0; with its descriptor it fills three cache lines */
-#define CW_TAG_CLASSES   14u /* the last one has capacity for 256 KiB and what follows the data */
+#define CW_TAG_CLASSES   14u /* the last one holds 256 KiB and what follows the data */
 #define CW_TAG_NO_CLASS  CW_TAG_CLASSES
 #define CW_TAG_SPARE_RETAINED (16u << 10) /* bytes of spare descriptors that are never freed */
 

@@ -82,6 +82,9 @@ static inline ucs_status_t fake_placed(struct cw_conn *conn, uint8_t id, const v
     size_t length = CW_PLACE_HEADER;
 
     (void)conn;
+    if (blocked) {
+        return CW_AGAIN;
+    }
     memcpy(bytes, header, CW_PLACE_HEADER);
     for (unsigned i = 0; i < iov_count; i++) {
         memcpy(bytes + length, iov[i].iov_base, iov[i].iov_len);

@@ -361,18 +361,29 @@ TEST(test_unmapped_in_the_middle)
     }
 }
 
-/* Further lanes keep the bytes beyond the end of the get at the origin, so a short answer is copied. */
-TEST(test_unmapped_before_a_short_answer)
+/* Further lanes keep the bytes beyond the end of the get at the origin: a short answer does not use them, also if they
+ * open while it waits. */
+TEST(test_unmapped_after_a_short_answer)
 {
-    begin();
-    assert_non_null(cw_lanes_new(ep, 1));
+    struct cw_conn lane;
+
+    begin_with(UCP_MEM_MAP_PROT_REMOTE_READ, 1);
+    fake_packets.send_in_place = fake_placed;
+    fake_iface.limits.max_placed = 64u << 10;
     blocked = 1;
-    feed_get(rkey->key.token, base(), (64u << 10), UINT32_MAX);
-    unmap();
-    assert_int_equal(ep->state, CW_EP_OPEN);
+    feed_get(rkey->key.token, base(), 64u << 10, UINT32_MAX);
+    assert_non_null(cw_lanes_new(ep, 1));
+    lane = (struct cw_conn){.iface = &fake_iface, .user = ep};
+    ep->lanes->further[0].conn = &lane;
+    ep->lanes->further[0].state = CW_FURTHER_OPEN;
     blocked = 0;
     cw_ep_drain(ep);
     assert_true(count_packets(CW_PACKET_RNDV_DATA) > 0);
+    assert_int_equal(ep->lanes->num_retained, 0);
+    unmap();
+    assert_int_equal(ep->state, CW_EP_OPEN);
+    ep->lanes->further[0].conn = NULL;
+    ep->lanes->further[0].state = CW_FURTHER_NONE;
     end(1);
 }
 
