@@ -22,7 +22,7 @@
 #include "rndv/staging.h"
 #include "wire/rma.h"
 
-#define SHARE_BYTES (128u << 10) /* the most that one side copies at a time */
+#define SHARE_BYTES (128u << 10) /* about what one side copies at a time */
 #define PAGE        4096u
 #define ALONE_BYTES (32u << 10)  /* up to this length one side copies as fast as two */
 #define BOTH_BYTES  (256u << 10) /* from this length on two copy faster even if both send */
@@ -270,11 +270,13 @@ static void ask_for_copies(struct cw_rndv_recv *receive)
     send_ready(receive, CW_WIRE_RNDV_COPY, (uint64_t)(uintptr_t)receive->cursor->contig, receive->shares.bytes);
 }
 
-/* Whole pages of at most SHARE_BYTES. Two sides get an even number of equal shares, so that neither waits for the other
- * one. */
+/* Whole pages, of 3/2 of SHARE_BYTES at most. Two sides get an even number of equal shares, so that neither waits for
+ * the other one. */
 static uint32_t bytes_of_share(size_t length, bool both)
 {
-    const uint64_t shares = both ? 2 * cw_claim_shares(length, 2 * SHARE_BYTES) : cw_claim_shares(length, SHARE_BYTES);
+    const uint64_t sides = both ? 2 : 1;
+    const uint64_t rounded = (length + sides * SHARE_BYTES / 2) / (sides * SHARE_BYTES);
+    const uint64_t shares = sides * ((rounded > 0) ? rounded : 1);
 
     return ((uint32_t)((length - 1) / shares) + PAGE) & ~(PAGE - 1);
 }

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define CW_CLAIM_MIN_SHARE      4096u
-#define CW_CLAIM_MAX_SHARE      (1u << 20) /* copied in one call; this library asks for 128 KiB */
+#define CW_CLAIM_MAX_SHARE      (1u << 20) /* copied in one call; this library asks for at most 192 KiB */
 #define CW_CLAIM_MAX_SHARES     UINT32_MAX
 #define CW_CLAIM_MAX_GENERATION 0xffffffu
 
