@@ -82,6 +82,9 @@ static CW_INLINE uint64_t cw_am_first_bytes(uint16_t id, uint32_t flags, size_t 
 /* In send.c. The result is what ucp_am_send_nbx() defines. Rejects an id that does not fit the packet. */
 ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, unsigned id, const void *header, size_t header_length,
                             const void *buffer, size_t count, const ucp_request_param_t *param);
+/* The same for contiguous bytes, without a header and flags. */
+ucs_status_ptr_t cw_am_send_bytes(struct ucp_ep *ep, unsigned id, const void *buffer, size_t length,
+                                  const ucp_request_param_t *param);
 /* Every interface has packets for a user header of this length. */
 #define CW_AM_SMALL_HEADER 48u
 

@@ -81,8 +81,9 @@ static const struct cw_send_kind am_kind = {
     .release = release_header,
 };
 
-static ucs_status_ptr_t send_request(struct ucp_ep *ep, uint16_t id, const void *header, size_t header_length,
-                                     const void *buffer, size_t count, uint32_t flags, const ucp_request_param_t *param)
+static CW_NOINLINE ucs_status_ptr_t send_request(struct ucp_ep *ep, uint16_t id, const void *header,
+                                                 size_t header_length, const void *buffer, size_t count,
+                                                 uint32_t flags, const ucp_request_param_t *param)
 {
     struct cw_request *request = cw_request_get(ep->worker, param, CW_REQUEST_SEND);
     struct cw_send *send;
@@ -144,14 +145,38 @@ static CW_COLD ucs_status_ptr_t refuse(unsigned id)
     return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
 }
 
+/* Sends a short message without a user header. UCS_OK, or nothing was sent. */
+static CW_INLINE ucs_status_t send_short(struct ucp_ep *ep, uint64_t first, const void *buffer, size_t length)
+{
+    return cw_likely(cw_ep_can_send_short(ep, length)) ?
+           cw_lane_send_short(ep->conn, CW_PACKET_AM_EAGER, first, buffer, length) : CW_AGAIN;
+}
+
+static CW_INLINE void was_sent(struct ucp_ep *ep, size_t length)
+{
+    cw_ep_sent_alone(ep);
+    cw_count_message(ep->worker, CW_COUNT_AM_SENT, length);
+}
+
+ucs_status_ptr_t cw_am_send_bytes(struct ucp_ep *ep, unsigned id, const void *buffer, size_t length,
+                                  const ucp_request_param_t *param)
+{
+    if (cw_likely(id <= UINT16_MAX && cw_op_ep(ep)->fences == 0) &&
+        cw_likely(send_short(ep, cw_am_first_bytes((uint16_t)id, 0, 0), buffer, length) == UCS_OK)) {
+        was_sent(ep, length);
+        return NULL;
+    }
+    return cw_am_send(ep, id, NULL, 0, buffer, length, param);
+}
+
 ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, unsigned id, const void *header, size_t header_length,
                             const void *buffer, size_t count, const ucp_request_param_t *param)
 {
     const uint32_t attr_mask = param->op_attr_mask;
     const uint32_t flags = (attr_mask & UCP_OP_ATTR_FIELD_FLAGS) ? param->flags : 0;
     const uint64_t first = cw_am_first_bytes((uint16_t)id, flags, header_length);
-    ucs_status_t status = CW_AGAIN;
     size_t length = count;
+    ucs_status_t status;
 
     if (cw_unlikely(id > UINT16_MAX)) {
         return refuse(id);
@@ -165,14 +190,10 @@ ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, unsigned id, const void *header, 
                 return NULL;
             }
         }
-        if (cw_likely(header_length == 0 && cw_ep_can_send_short(ep, length))) {
-            status = cw_lane_send_short(ep->conn, CW_PACKET_AM_EAGER, first, buffer, length);
-        } else if (header_length > 0) {
-            status = send_with_header(ep, first, header, header_length, buffer, length);
-        }
+        status = (header_length == 0) ? send_short(ep, first, buffer, length) :
+                 send_with_header(ep, first, header, header_length, buffer, length);
         if (cw_likely(status == UCS_OK)) {
-            cw_ep_sent_alone(ep);
-            cw_count_message(ep->worker, CW_COUNT_AM_SENT, length);
+            was_sent(ep, length);
             return NULL;
         }
     }

@@ -115,7 +115,7 @@ static CW_INLINE ucs_status_ptr_t send_fast(ucp_ep_h ep, unsigned id, const void
                                             const ucp_request_param_t *param)
 {
     if (cw_unlikely(!cw_ep_can_send_fast(ep, length) || cw_op_ep(ep)->fences != 0 || id > UINT16_MAX)) {
-        return cw_am_send(ep, id, NULL, 0, buffer, length, param);
+        return cw_am_send_bytes(ep, id, buffer, length, param);
     }
     cw_count_message(ep->worker, CW_COUNT_AM_SENT, length);
     cw_tx_send(ep->tx, CW_PACKET_AM_EAGER, cw_am_first_bytes((uint16_t)id, 0, 0), buffer, length);
