@@ -650,6 +650,8 @@ struct cw_protocol_input cw_worker_protocol_input(const struct ucp_worker *worke
                                .zcopy_break_even = iface->limits.zcopy_break_even,
                                .max_registered = iface->limits.max_registered,
                                .max_placed = iface->limits.max_placed,
+                               .places_in_order = iface->packets->send_in_place != NULL && iface->limits.max_placed > 0,
+                               .rma_rails = config->max_rma_rails,
                                .memory = cw_iface_copies(iface),
                                .copies_break_even = iface->limits.copies_break_even,
                                .in_process = iface->transport->device_class == CW_DEVICE_SELF,

@@ -30,6 +30,8 @@ struct cw_protocol_input {
     size_t zcopy_break_even; /* of the transport: a shorter message costs less with a copy */
     size_t max_registered; /* 0: the transport cannot send from registered memory */
     size_t max_placed;     /* 0: the transport cannot place payloads */
+    bool places_in_order;  /* it can, in order with other packets */
+    unsigned rma_rails;    /* setting: lanes that may share an announced put */
     int memory;            /* the peer's memory can be reached, if the kernel permits it; then the next member counts */
     size_t copies_break_even; /* of the transport: a shorter message costs less in packets */
     bool in_process;       /* the peer is the same process */

@@ -172,9 +172,16 @@ static ucs_status_t cma_start(struct cw_request *request)
 const struct cw_protocol cw_proto_put_cma = {.query = cw_proto_copies_query, .start = cma_start, .at_once = 1};
 
 /* An announced put; the target receives it in place (docs/change/long-messages.md, rndv/send.c). */
+/* Whether the pieces of an eager put are received in place, too, so that an announcement is only a round trip. */
+static bool is_eager_placed(const struct cw_protocol_ask *ask)
+{
+    return ask->lanes->input.places_in_order && ask->lanes->input.rma_rails <= 1 && ask->data <= CW_DATA_LIST &&
+           !ask->on_device && !ask->lanes->plan->rndv_forced;
+}
+
 static int rndv_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
-    const struct cw_protocol_lane *lane = cw_protocol_placing(ask);
+    const struct cw_protocol_lane *lane = is_eager_placed(ask) ? NULL : cw_protocol_placing(ask);
     const int is_staged = ask->on_device && ask->force == CW_FORCE_NONE;
     size_t least, min = CW_PLAN_NEVER;
 
@@ -325,13 +332,72 @@ const struct cw_protocol cw_proto_put_copy = {.query = copy_query, .start = copy
  * A put in several packets, each carried out by the target's CPU. Fits every put except one that must end within its
  * call.
  */
-#define TURN_BYTES (256u << 10) /* sent before the put yields to other requests */
+#define TURN_BYTES (512u << 10) /* sent before the put yields to other requests */
 
-static int pieces_query(const struct cw_protocol_ask *ask CW_UNUSED, struct cw_protocol_row *row)
+static int pieces_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
-    row->name = "eager fragments";
+    row->name = ask->lanes->input.places_in_order ? "eager fragments, received in place" : "eager fragments";
     row->why = "exceeds one packet";
     return 1;
+}
+
+/* Announces the bytes that the next placed packet carries. */
+static ucs_status_t send_place(struct cw_request *request, size_t length)
+{
+    const struct cw_send *send = cw_request_state(request);
+    struct {
+        struct cw_wire_put_list list;
+        struct cw_wire_put_list_element element;
+    } place = {.list = {.token = htole64(send->put.rkey->key.token), .count = htole32(1)},
+               .element = {.address = htole64(send->put.address + send->cursor.offset), .length = htole64(length)}};
+
+    return cw_lane_send_packet(request->ep->conn, CW_PACKET_PUT_LIST, &place, sizeof(place));
+}
+
+/* Sends a piece that the target receives in place. Its two packets leave together. If the second one must wait, the
+ * request stays in rma->placing until it was sent. */
+static ucs_status_t send_placed(struct cw_request *request, size_t length)
+{
+    const struct cw_send *send = cw_request_state(request);
+    const struct cw_wire_put_list_data header = {.token = htole64(send->put.rkey->key.token)};
+    struct cw_rma *rma = cw_op_ep(request->ep)->rma;
+    struct cw_conn *conn = request->ep->conn;
+    const bool batches = cw_lane_batches(conn);
+    ucs_status_t status = UCS_OK;
+
+    if (batches) {
+        cw_lane_batch(conn, CW_BATCH_BEGIN);
+    }
+    if (rma->placing == NULL) {
+        status = send_place(request, length);
+    }
+    if (status == UCS_OK) {
+        rma->placing = request;
+        status = cw_send_memory(request, CW_PACKET_PUT_LIST, &header, sizeof(header), length, CW_SEND_IN_PLACE);
+        rma->placing = (status == UCS_OK) ? NULL : request;
+    }
+    if (batches) {
+        cw_lane_batch(conn, CW_BATCH_END);
+    }
+    return status;
+}
+
+/* Whether the next piece is received in place, because it exceeds one packet; *length_p: its bytes. */
+static bool is_placed(const struct cw_request *request, size_t *length_p)
+{
+    const struct cw_send *send = cw_request_state((struct cw_request *)(uintptr_t)request);
+    const struct cw_request *placing = cw_op_ep(request->ep)->rma->placing;
+    const struct cw_conn *conn = request->ep->conn;
+    const struct cw_limits *limits = &conn->iface->limits;
+    const size_t packet = (limits->max_zcopy > limits->max_bcopy) ? limits->max_zcopy : limits->max_bcopy;
+    struct iovec iov[CW_PLACE_MAX_IOV];
+
+    if ((placing != NULL && placing != request) || !cw_lane_sends_in_place(conn) || !cw_dt_is_memory(&send->cursor)) {
+        return false;
+    }
+    (void)cw_dt_window(&send->cursor, cw_smaller(limits->max_placed, CW_WIRE_PUT_LIST_TOTAL), iov,
+                       (unsigned)cw_smaller(limits->max_iov, CW_PLACE_MAX_IOV), length_p);
+    return *length_p > packet - sizeof(struct cw_wire_put);
 }
 
 static ucs_status_t send_piece(struct cw_request *request)
@@ -341,7 +407,11 @@ static ucs_status_t send_piece(struct cw_request *request)
     const struct cw_limits *limits = &conn->iface->limits;
     const struct cw_wire_put header = cw_put_header(send);
     const size_t left = send->cursor.length - send->cursor.offset;
+    size_t length;
 
+    if (is_placed(request, &length)) {
+        return send_placed(request, length);
+    }
     if (left >= conn->iface->plan->zcopy_min && cw_dt_is_memory(&send->cursor)) {
         return cw_send_memory(request, CW_PACKET_PUT, &header, sizeof(header), limits->max_zcopy - sizeof(header),
                               CW_SEND_ZCOPY);

@@ -63,6 +63,7 @@ static void release_put(struct cw_send *send)
         cw_access_free(send->access);
     }
     if (rma != NULL) {
+        rma->placing = (rma->placing == cw_send_request(send)) ? NULL : rma->placing;
         rma->replies -= send->kind == &cw_put_announced_kind;
         rma->async_puts -= send->kind == &cw_put_announced_kind || send->kind == &cw_put_access_kind;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts of many pieces in one placed packet, target side; release 1.0 sends them over TCP. PUT_LIST lists the
- * destinations; the placed packet that follows in order carries the bytes.
+ * Puts in placed packets, target side. PUT_LIST lists the destinations; the placed packet that follows in order carries
+ * the bytes. This release sends lists of one element (proto/put.c), release 1.0 longer ones.
  */
 #ifndef CW_RMA_PUT_LIST_H
 #define CW_RMA_PUT_LIST_H

@@ -43,6 +43,7 @@ struct cw_rma {
     struct ucp_ep *ep;
     struct cw_list queue;    /* requests that have not started, in order */
     struct cw_request *pump; /* request in ep->pending that sends the queue; NULL: none */
+    const struct cw_request *placing; /* a put whose PUT_LIST was sent, but not the bytes; NULL: none */
     struct cw_list waits;    /* struct cw_flush_wait, the oldest first */
     struct cw_job job;       /* ends waits and runs the queue */
     uint32_t generation;     /* generation of operations that begin now */

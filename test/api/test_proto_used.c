@@ -268,7 +268,7 @@ API_TEST(test_trace_records_paths_of_packets)
         {{.kind = STREAM, .length = 101}, ONE(CW_TRACE_COPIED)},
         {{.kind = STREAM, .length = 600001}, ONE(CW_TRACE_PIECES) | ONE(CW_TRACE_WITHOUT_COPY)},
         {{.kind = PUT, .memory = CW_MEMORY_HEAP, .length = 102}, ONE(CW_TRACE_COPIED)},
-        {{.kind = PUT, .memory = CW_MEMORY_HEAP, .length = 600002}, ONE(CW_TRACE_ANNOUNCED)},
+        {{.kind = PUT, .memory = CW_MEMORY_HEAP, .length = 600002}, ONE(CW_TRACE_PIECES)},
         {{.kind = GET, .memory = CW_MEMORY_HEAP, .length = 103}, ONE(CW_TRACE_ASKED)},
         {{.kind = GET, .memory = CW_MEMORY_ALLOCATED, .length = 600003}, ONE(CW_TRACE_ASKED)},
         {{.kind = FADD, .memory = CW_MEMORY_HEAP, .length = 8}, ONE(CW_TRACE_COPIED)},

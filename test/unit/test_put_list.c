@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts of many pieces in placed packets (docs/WIRE.md, row 35), from an origin of release 1.0 or one that keeps to no
- * rules. What breaks the protocol costs the connection, what asks for memory that is not to be had is refused, and no
- * byte is touched beside.
+ * Puts in placed packets (docs/WIRE.md, row 35): those that this release sends, and what a target does with lists of
+ * any origin, one of release 1.0 or one that keeps to no rules. What breaks the protocol costs the connection, what
+ * asks for memory that is not to be had is refused, and no byte is touched beside.
  */
+#include "base/bytes.h"
 #include "test_rma.h"
 
 enum { MOST = CW_WIRE_PUT_LIST_MAX };
@@ -194,6 +195,122 @@ TEST(test_lost_while_placing)
     begin();
     assert_int_equal(cw_op_place(ep->conn, CW_PACKET_PUT_LIST, &wrong, 0, iov), 0);
     end(1);
+}
+
+/* ---- the origin ---- */
+
+static int is_full; /* no room for placed packets */
+static size_t placed_bytes;
+
+static ucs_status_t send_in_place(struct cw_conn *conn, uint8_t id, const void *header, const struct iovec *iov,
+                                  unsigned iov_count, struct cw_completion *completion)
+{
+    if (is_full) {
+        return CW_AGAIN;
+    }
+    placed_bytes += cw_bytes_in_iov(iov, iov_count);
+    return fake_placed(conn, id, header, iov, iov_count, completion);
+}
+
+/* Packets of 400 bytes, placed ones of 1000. */
+static void begin_in_order(void)
+{
+    begin_with(UCP_MEM_MAP_PROT_REMOTE_READ | UCP_MEM_MAP_PROT_REMOTE_WRITE, 1);
+    fake_packets.send_in_place = send_in_place;
+    rkey->key.validity = 1; /* not memory of a device, which is announced */
+    is_full = 0;
+    placed_bytes = 0;
+}
+
+/* Record `i` and the next one are a list of one element and its bytes. */
+static void check_piece(unsigned i, uint64_t address, size_t length)
+{
+    assert_int_equal(records[i].id, CW_PACKET_PUT_LIST);
+    assert_int_equal(records[i].length, CW_WIRE_PUT_LIST_BYTES(1));
+    assert_int_equal(word_of(records[i].bytes, 0), rkey->key.token);
+    assert_int_equal(word_of(records[i].bytes, 8), 1);
+    assert_true(word_of(records[i].bytes, 16) == address);
+    assert_int_equal(word_of(records[i].bytes, 24), length);
+    assert_int_equal(records[i + 1].id, CW_PACKET_PUT_LIST);
+    assert_int_equal(records[i + 1].length, CW_PLACE_HEADER + length);
+    assert_int_equal(word_of(records[i + 1].bytes, 0), rkey->key.token);
+    assert_int_equal(word_of(records[i + 1].bytes, 8), 0);
+}
+
+static void check_put(unsigned i, uint64_t address, size_t length)
+{
+    assert_int_equal(records[i].id, CW_PACKET_PUT);
+    assert_int_equal(records[i].length, sizeof(struct cw_wire_put) + length);
+    assert_true(word_of(records[i].bytes, 8) == address);
+}
+
+TEST(test_origin_sends_pieces)
+{
+    const ucp_dt_iov_t entries[] = {{local, 500}, {local + 500, 500}, {local + 1000, 200}};
+    const ucp_request_param_t list = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE, .datatype = ucp_dt_make_iov()};
+
+    begin_in_order();
+    assert_null(ucp_put_nbx(ep, local, 384, base(), rkey, &none)); /* one packet */
+    check_put(0, base(), 384);
+    assert_null(ucp_put_nbx(ep, local, 385, base() + 1, rkey, &none));
+    check_piece(1, base() + 1, 385);
+    assert_null(ucp_put_nbx(ep, local, 2300, base() + 2, rkey, &none));
+    check_piece(3, base() + 2, 1000);
+    check_piece(5, base() + 1002, 1000);
+    check_put(7, base() + 2002, 300);
+    assert_null(ucp_put_nbx(ep, entries, 3, base() + 3, rkey, &list));
+    check_piece(8, base() + 3, 1000);
+    check_put(10, base() + 1003, 200);
+    assert_int_equal(num_records, 11);
+    end(1);
+}
+
+/* The bytes wait for room behind their list: only they follow, and a put that is sent meanwhile takes other packets. */
+TEST(test_origin_waits)
+{
+    ucs_status_ptr_t first, second;
+
+    begin_in_order();
+    is_full = 1;
+    first = ucp_put_nbx(ep, local, 1500, base(), rkey, &none);
+    second = ucp_put_nbx(ep, local, 700, base() + 2000, rkey, &none);
+    assert_true(is_pending(first) && is_pending(second));
+    progress();
+    assert_int_equal(num_records, 1); /* the list */
+    is_full = 0;
+    cw_ep_drain(ep);
+    assert_int_equal(finish(first), UCS_OK);
+    assert_int_equal(finish(second), UCS_OK);
+    check_piece(0, base(), 1000);
+    check_piece(2, base() + 1000, 500);
+    check_piece(4, base() + 2000, 700);
+    assert_int_equal(num_records, 6);
+    assert_int_equal(placed_bytes, 2200);
+    assert_null(cw_op_ep(ep)->rma->placing);
+    end(1);
+
+    begin_in_order();
+    assert_null(ucp_put_nbx(ep, local, 8, base(), rkey, &none));
+    cw_op_ep(ep)->rma->placing = (const struct cw_request *)(const void *)local; /* another put has sent its list */
+    assert_null(ucp_put_nbx(ep, local, 700, base(), rkey, &none));
+    check_put(1, base(), 384);
+    check_put(2, base() + 384, 316);
+    assert_int_equal(num_records, 3);
+    cw_op_ep(ep)->rma->placing = NULL;
+    end(1);
+}
+
+TEST(test_origin_lost_while_waiting)
+{
+    ucs_status_ptr_t put;
+
+    begin_in_order();
+    is_full = 1;
+    put = ucp_put_nbx(ep, local, 1500, base(), rkey, &none);
+    assert_true(is_pending(put));
+    cw_ep_fail(ep, UCS_ERR_CONNECTION_RESET);
+    end(0);
+    assert_int_equal(finish(put), UCS_ERR_CONNECTION_RESET);
 }
 
 int main(void)

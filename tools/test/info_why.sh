@@ -111,7 +111,7 @@ if "$info" -d -t tcp | grep -q 'Device: lo$'; then
     grep -Eq '^#   from (127\.0\.0\.1|\[::1\]):[0-9]+ to ' "$work/out" ||
         fail "the ends of the connection are not printed"
     UCX_TLS=tcp why --op put --size 1m
-    has "rendezvous, received in place"
+    has "eager fragments, received in place"
     has "does not allow posix"
     if [ "$("$info" -d -t tcp | grep -c 'Device:')" -gt 1 ]; then
         UCX_TLS=tcp UCX_NET_DEVICES=lo why
