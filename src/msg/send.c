@@ -291,10 +291,12 @@ static ucs_status_ptr_t queue(struct cw_request *request, ucs_status_t why)
         cw_mem_hold(send->mem);
         send->holds_mem = 1;
     }
+    if (status != UCS_OK && send->phase != CW_SEND_QUEUED) {
+        cw_list_add_tail(&ep->inflight, &request->link);
+        cw_ep_fail(ep, status); /* the peer has received a part of the message */
+        return cw_request_handle(request);
+    }
     if (status != UCS_OK) {
-        if (send->phase != CW_SEND_QUEUED) {
-            cw_ep_fail(ep, status); /* the peer has received a part of the message */
-        }
         return cw_request_give_up(request, status);
     }
     if (why == CW_BLOCKED) {

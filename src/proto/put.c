@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Protocols of puts. */
+#include <assert.h>
+
 #include "proto/select.h"
 #include "rma/put.h"
 #include "rndv/send.h"
@@ -171,7 +173,6 @@ static ucs_status_t cma_start(struct cw_request *request)
 
 const struct cw_protocol cw_proto_put_cma = {.query = cw_proto_copies_query, .start = cma_start, .at_once = 1};
 
-/* An announced put; the target receives it in place (docs/change/long-messages.md, rndv/send.c). */
 /* Whether the pieces of an eager put are received in place, too, so that an announcement is only a round trip. */
 static bool is_eager_placed(const struct cw_protocol_ask *ask)
 {
@@ -179,6 +180,7 @@ static bool is_eager_placed(const struct cw_protocol_ask *ask)
            !ask->on_device && !ask->lanes->plan->rndv_forced;
 }
 
+/* An announced put; the target receives it in place (docs/change/long-messages.md, rndv/send.c). */
 static int rndv_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
     const struct cw_protocol_lane *lane = is_eager_placed(ask) ? NULL : cw_protocol_placing(ask);
@@ -341,6 +343,8 @@ static int pieces_query(const struct cw_protocol_ask *ask, struct cw_protocol_ro
     return 1;
 }
 
+static ucs_status_t pieces_go_on(struct cw_request *request);
+
 /* Announces the bytes that the next placed packet carries. */
 static ucs_status_t send_place(struct cw_request *request, size_t length)
 {
@@ -373,6 +377,7 @@ static ucs_status_t send_placed(struct cw_request *request, size_t length)
     }
     if (status == UCS_OK) {
         rma->placing = request;
+        request->send = pieces_go_on;
         status = cw_send_memory(request, CW_PACKET_PUT_LIST, &header, sizeof(header), length, CW_SEND_IN_PLACE);
         rma->placing = (status == UCS_OK) ? NULL : request;
     }
@@ -412,6 +417,7 @@ static ucs_status_t send_piece(struct cw_request *request)
     if (is_placed(request, &length)) {
         return send_placed(request, length);
     }
+    assert(cw_op_ep(request->ep)->rma->placing != request);
     if (left >= conn->iface->plan->zcopy_min && cw_dt_is_memory(&send->cursor)) {
         return cw_send_memory(request, CW_PACKET_PUT, &header, sizeof(header), limits->max_zcopy - sizeof(header),
                               CW_SEND_ZCOPY);

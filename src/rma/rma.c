@@ -218,6 +218,11 @@ static ucs_status_ptr_t enqueue(struct cw_request *request, ucs_status_t why, uc
     if (status == UCS_OK && why != CW_BLOCKED) {
         status = start_pump(rma);
     }
+    if (status != UCS_OK && (request->outstanding > 0 || rma->placing == request)) {
+        put_inflight(request); /* the transport, or the target, expects more of it */
+        cw_ep_fail(request->ep, status);
+        return cw_request_handle(request);
+    }
     if (status != UCS_OK) {
         return cw_request_give_up(request, status);
     }

@@ -33,7 +33,7 @@ struct cw_rma_late {
 struct cw_rma_serving {
     uint32_t answers;             /* not yet sent to the peer; at most CW_RMA_WINDOW */
     ucs_status_t refused;         /* status of a refusal since the peer's last FLUSH */
-    struct cw_put_places *places; /* destinations of a put of many pieces; NULL: none arrived yet */
+    struct cw_put_places *places; /* destinations of placed puts; NULL: none arrived yet */
 };
 
 /* At most one per endpoint, created by the first operation that is not direct, or by the first operation of the peer

@@ -4,6 +4,8 @@
  * any origin, one of release 1.0 or one that keeps to no rules. What breaks the protocol costs the connection, what
  * asks for memory that is not to be had is refused, and no byte is touched beside.
  */
+#include <limits.h>
+
 #include "base/bytes.h"
 #include "test_rma.h"
 
@@ -199,15 +201,16 @@ TEST(test_lost_while_placing)
 
 /* ---- the origin ---- */
 
-static int is_full; /* no room for placed packets */
+static unsigned room; /* for placed packets */
 static size_t placed_bytes;
 
 static ucs_status_t send_in_place(struct cw_conn *conn, uint8_t id, const void *header, const struct iovec *iov,
                                   unsigned iov_count, struct cw_completion *completion)
 {
-    if (is_full) {
+    if (room == 0) {
         return CW_AGAIN;
     }
+    room--;
     placed_bytes += cw_bytes_in_iov(iov, iov_count);
     return fake_placed(conn, id, header, iov, iov_count, completion);
 }
@@ -218,7 +221,7 @@ static void begin_in_order(void)
     begin_with(UCP_MEM_MAP_PROT_REMOTE_READ | UCP_MEM_MAP_PROT_REMOTE_WRITE, 1);
     fake_packets.send_in_place = send_in_place;
     rkey->key.validity = 1; /* not memory of a device, which is announced */
-    is_full = 0;
+    room = UINT_MAX;
     placed_bytes = 0;
 }
 
@@ -271,13 +274,13 @@ TEST(test_origin_waits)
     ucs_status_ptr_t first, second;
 
     begin_in_order();
-    is_full = 1;
+    room = 0;
     first = ucp_put_nbx(ep, local, 1500, base(), rkey, &none);
     second = ucp_put_nbx(ep, local, 700, base() + 2000, rkey, &none);
     assert_true(is_pending(first) && is_pending(second));
     progress();
     assert_int_equal(num_records, 1); /* the list */
-    is_full = 0;
+    room = UINT_MAX;
     cw_ep_drain(ep);
     assert_int_equal(finish(first), UCS_OK);
     assert_int_equal(finish(second), UCS_OK);
@@ -305,12 +308,46 @@ TEST(test_origin_lost_while_waiting)
     ucs_status_ptr_t put;
 
     begin_in_order();
-    is_full = 1;
+    room = 0;
     put = ucp_put_nbx(ep, local, 1500, base(), rkey, &none);
     assert_true(is_pending(put));
     cw_ep_fail(ep, UCS_ERR_CONNECTION_RESET);
     end(0);
     assert_int_equal(finish(put), UCS_ERR_CONNECTION_RESET);
+}
+
+/* No memory to wait: the target expects the bytes of the list, and the transport may still own the piece before, so the
+ * endpoint fails, and the put ends with it. */
+TEST(test_origin_without_memory)
+{
+    struct cw_request_pool *pool = &worker->requests;
+    const size_t object_size = pool->object_size;
+    struct cw_request *held[4096];
+    ucs_status_ptr_t put;
+    unsigned num_held;
+
+    for (int owned = 0; owned < 2; owned++) {
+        begin_in_order();
+        assert_null(ucp_put_nbx(ep, local, 8, base(), rkey, &none));
+        for (num_held = 0; pool->top > pool->bottom; num_held++) {
+            held[num_held] = cw_request_get(worker, NULL, CW_REQUEST_SEND);
+        }
+        cw_request_put(held[--num_held]); /* of the put */
+        pool->object_size = SIZE_MAX;
+        keeps = owned;
+        room = (unsigned)owned;
+        put = ucp_put_nbx(ep, local, 1500, base(), rkey, &none);
+        pool->object_size = object_size;
+        while (num_held > 0) {
+            cw_request_put(held[--num_held]);
+        }
+        assert_true(is_pending(put));
+        if (owned) { /* as a transport does when it closes the connection */
+            retained->done(retained, UCS_ERR_CONNECTION_RESET);
+        }
+        end(0);
+        assert_int_equal(finish(put), UCS_ERR_NO_MEMORY);
+    }
 }
 
 int main(void)
