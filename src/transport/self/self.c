@@ -27,8 +27,11 @@
 #define COPIES_BREAK_EVEN ((16u << 10) + 1) /* there is no round trip; two copies of more leave the first cache */
 
 /* Events lie one after the other in blocks. Payloads begin cache lines: longer ones are copied faster there, in and
- * out. A block that is read is cached for reuse: libc would return the memory of long ones to the system, and each new
- * page costs a fault, which takes longer than copying the page. */
+ * out. The first one is far from the beginning of a page, where programs' buffers often are: processors delay a load
+ * behind a store to another page at the same place. A block that is read is cached for reuse: libc would return the
+ * memory of long ones to the system, and each new page costs a fault, which takes longer than copying the page. */
+#define PAGE            4096u
+#define FIRST_PAYLOAD   1024u
 #define BLOCK_BYTES     (16u << 10)
 #define MAX_SPARE_BYTES (QUEUE_MAX_BYTES + MAX_WHOLE)
 
@@ -64,11 +67,12 @@ struct block {
     struct block *next;
     uint32_t size;              /* of its events */
     uint32_t used;
-    _Alignas(CW_CACHE_LINE / 2) char events[];
+    char unused[FIRST_PAYLOAD - CW_CACHE_LINE / 2 - sizeof(struct block *) - 2 * sizeof(uint32_t)];
+    _Alignas(8) char events[];
 };
 
-_Static_assert(offsetof(struct block, events) + offsetof(struct event, data) + sizeof(uint64_t) == CW_CACHE_LINE,
-               "so does the payload behind a header of 8 bytes");
+_Static_assert(offsetof(struct block, events) + offsetof(struct event, data) + sizeof(uint64_t) == FIRST_PAYLOAD,
+               "behind a header of 8 bytes");
 
 struct self_iface {
     struct cw_iface super;
@@ -150,7 +154,7 @@ static struct block *take_block(struct self_iface *iface, uint32_t size)
         }
         free(block);
     }
-    block = aligned_alloc(CW_CACHE_LINE, CW_CACHE_LINE + size); /* a multiple of the alignment, as it has to be */
+    block = aligned_alloc(PAGE, (sizeof(*block) + size + PAGE - 1) & ~(size_t)(PAGE - 1));
     if (block != NULL) {
         block->size = size;
     }
@@ -192,7 +196,7 @@ static uint32_t event_size(size_t length)
     return (uint32_t)(offsetof(struct event, data) + length + CW_CACHE_LINE - 1) & ~(CW_CACHE_LINE - 1u);
 }
 
-/* Appends an event with space for `max` bytes of data; NULL: no memory. */
+/* Appends an event with space for `max` bytes of data; NULL: no memory. The caller calls cw_iface_wake. */
 static CW_INLINE struct event *event_new(struct self_iface *iface, struct self_conn *target, enum event_kind kind,
                                          uint8_t id, size_t max)
 {
@@ -206,7 +210,6 @@ static CW_INLINE struct event *event_new(struct self_iface *iface, struct self_c
             return NULL;
         }
     }
-    cw_iface_wake(&iface->super);
     event = (struct event *)(void *)(block->events + block->used);
     block->used += size;
     event->target = target;
@@ -331,6 +334,7 @@ static ucs_status_t self_dial(struct cw_iface *super, const void *address, size_
         return UCS_ERR_NO_MEMORY;
     }
     memcpy(event->data, hello, hello_length);
+    cw_iface_wake(&iface->super);
     *conn_p = &conn->super;
     return UCS_OK;
 }
@@ -412,6 +416,7 @@ static ucs_status_t queue_packed(struct cw_conn *super, uint8_t id, size_t max, 
     }
     event_shrink(iface, event, (uint32_t)pack(event->data, max, arg));
     iface->queued_bytes += event->length;
+    cw_iface_wake(&iface->super);
     return UCS_OK;
 }
 
@@ -452,6 +457,7 @@ static ucs_status_t self_send_short(struct cw_conn *super, uint8_t id, uint64_t 
     memcpy(event->data, &header, sizeof(header));
     cw_bytes_copy_short(event->data + sizeof(header), payload, length);
     iface->queued_bytes += event->length;
+    cw_iface_wake(&iface->super);
     return UCS_OK;
 }
 
@@ -484,6 +490,7 @@ static ucs_status_t self_send_joined(struct cw_conn *super, uint8_t id, uint64_t
     next += sizeof(header);
     cw_bytes_copy_part(next, front, front_length);
     cw_bytes_copy_short(next + front_length, payload, length);
+    cw_iface_wake(&iface->super);
     return UCS_OK;
 }
 
