@@ -173,17 +173,23 @@ static ucs_status_t cma_start(struct cw_request *request)
 
 const struct cw_protocol cw_proto_put_cma = {.query = cw_proto_copies_query, .start = cma_start, .at_once = 1};
 
-/* Whether the pieces of an eager put are received in place, too, so that an announcement is only a round trip. */
+/* Whether the pieces of an eager put are received in place. */
 static bool is_eager_placed(const struct cw_protocol_ask *ask)
 {
-    return ask->lanes->input.places_in_order && ask->lanes->input.rma_rails <= 1 && ask->data <= CW_DATA_LIST &&
-           !ask->on_device && !ask->lanes->plan->rndv_forced;
+    return ask->lanes->input.places_in_order && ask->data <= CW_DATA_LIST;
+}
+
+/* Whether an announcement gains nothing over that, and costs a round trip. */
+static bool is_better_eager(const struct cw_protocol_ask *ask)
+{
+    return is_eager_placed(ask) && ask->lanes->input.rma_rails <= 1 && !ask->on_device &&
+           !ask->lanes->plan->rndv_forced;
 }
 
 /* An announced put; the target receives it in place (docs/change/long-messages.md, rndv/send.c). */
 static int rndv_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
-    const struct cw_protocol_lane *lane = is_eager_placed(ask) ? NULL : cw_protocol_placing(ask);
+    const struct cw_protocol_lane *lane = is_better_eager(ask) ? NULL : cw_protocol_placing(ask);
     const int is_staged = ask->on_device && ask->force == CW_FORCE_NONE;
     size_t least, min = CW_PLAN_NEVER;
 
@@ -338,7 +344,7 @@ const struct cw_protocol cw_proto_put_copy = {.query = copy_query, .start = copy
 
 static int pieces_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
-    row->name = ask->lanes->input.places_in_order ? "eager fragments, received in place" : "eager fragments";
+    row->name = is_eager_placed(ask) ? "eager fragments, received in place" : "eager fragments";
     row->why = "exceeds one packet";
     return 1;
 }
@@ -388,9 +394,9 @@ static ucs_status_t send_placed(struct cw_request *request, size_t length)
 }
 
 /* Whether the next piece is received in place, because it exceeds one packet; *length_p: its bytes. */
-static bool is_placed(const struct cw_request *request, size_t *length_p)
+static bool is_placed(struct cw_request *request, size_t *length_p)
 {
-    const struct cw_send *send = cw_request_state((struct cw_request *)(uintptr_t)request);
+    const struct cw_send *send = cw_request_state(request);
     const struct cw_request *placing = cw_op_ep(request->ep)->rma->placing;
     const struct cw_conn *conn = request->ep->conn;
     const struct cw_limits *limits = &conn->iface->limits;
